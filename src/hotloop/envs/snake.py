@@ -297,6 +297,7 @@ class _Snake:
 
     def reset(self, seed: int, out: Steps) -> None:
         start_streams(seed, self._first_lane, self._stream)
+        self._ring.fill(0)  # so that the state holds no trace of the games before
         _begin(self._size, self._kind, *self._arrays, out.obs["obs"])
 
     def step(self, actions: np.ndarray, out: Steps) -> None:

@@ -1,0 +1,301 @@
+"""What every native world promises, whatever it is: found by discovery, played at random in every variant of its
+options. A world that needs an extra which is not installed is skipped."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import typing
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from hotloop.core import discover
+from hotloop.core.errors import MissingExtra, UserError
+from hotloop.core.options import type_of
+from hotloop.core.schema import new_steps
+from hotloop.core.types import Steps
+
+# Not native worlds: an adapter, the registry, and emulators, which have their own tests.
+FOREIGN = {"gymnasium", "registration", "atari", "mario"}
+NATIVE = [name for name in discover.names("hotloop.envs") if name not in FOREIGN]
+
+
+def variants(name: str) -> list[typing.Any]:
+    """The default options, every other choice, and every number at its lower end."""
+    cls = discover.load("hotloop.envs", name).Options
+    found = [cls()]
+    for f in fields(cls):
+        kind = type_of(cls, f.name)
+        others: list[typing.Any] = []
+        if typing.get_origin(kind) is typing.Literal:
+            others = [c for c in typing.get_args(kind) if c != f.default]
+        elif kind is bool:
+            others = [not f.default]
+        elif kind in (int, float) and f.metadata.get("ge") not in (None, f.default):
+            others = [kind(f.metadata["ge"])]
+        found += [replace(cls(), **{f.name: value}) for value in others]
+    return found
+
+
+CASES = [pytest.param(name, o, id=f"{name}-{i}") for name in NATIVE for i, o in enumerate(variants(name))]
+every_world = pytest.mark.parametrize(("name", "options"), CASES)
+
+
+def make(name, options, lanes, first_lane=0):
+    try:
+        return discover.load("hotloop.envs", name).make(options, lanes, first_lane)
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+
+
+def legal(draws: np.ndarray, out: Steps, num_actions: int) -> np.ndarray:
+    """draws [N] → the draw-th legal action of each lane."""
+    if out.mask is None:
+        return (draws % num_actions).astype(np.int32)
+    wanted = draws % out.mask.sum(axis=1)
+    return (out.mask.cumsum(axis=1) > wanted[:, None]).argmax(axis=1).astype(np.int32)
+
+
+def draws(steps: int, lanes: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 1 << 30, (steps, lanes))
+
+
+def written(out: Steps, lanes: slice = slice(None)) -> bytes:
+    """All that a step means, as bytes: what is meaningful only in lanes that ended counts only there."""
+    ended = out.terminated[lanes] | out.truncated[lanes]
+    arrays = [out.reward[lanes], out.terminated[lanes], out.truncated[lanes], out.measures[lanes][ended]]
+    for part in out.obs:
+        arrays += [out.obs[part][lanes], out.final_obs[part][lanes][ended]]
+    if out.mask is not None and out.final_mask is not None:
+        arrays += [out.mask[lanes], out.final_mask[lanes][ended]]
+    return b"".join(a.tobytes() for a in arrays)
+
+
+def first(out: Steps, lanes: slice = slice(None)) -> bytes:
+    masks = [] if out.mask is None else [out.mask[lanes].tobytes()]
+    return b"".join([a[lanes].tobytes() for a in out.obs.values()] + masks)
+
+
+def all_arrays(out: Steps) -> list[np.ndarray]:
+    plain = [out.reward, out.terminated, out.truncated, out.measures, *out.obs.values(), *out.final_obs.values()]
+    return plain + [m for m in (out.mask, out.final_mask) if m is not None]
+
+
+def play(env, out: Steps, rolls: np.ndarray, lanes: slice = slice(None)) -> list[bytes]:
+    history = []
+    for roll in rolls:
+        env.step(legal(roll, out, env.spec.num_actions), out)
+        history.append(written(out, lanes))
+    return history
+
+
+@every_world
+def test_a_hundred_thousand_steps_are_sound(name, options):
+    env = make(name, options, 100)
+    out = new_steps(env.spec, 100)
+    world = discover.load("hotloop.envs", name)
+    limits = world.bounds(options) if hasattr(world, "bounds") else {}
+    assert env.spec == world.spec(options) and env.spec.name == name and env.lanes == 100
+    env.reset(1, out)
+    ends = 0
+    for roll in draws(1000, 100):
+        env.step(legal(roll, out, env.spec.num_actions), out)
+        ended = out.terminated | out.truncated
+        ends += ended.sum()
+        assert not (out.terminated & out.truncated).any()
+        assert np.isfinite(out.reward).all() and np.isfinite(out.measures[ended]).all()
+        for field in env.spec.observation:
+            low, high = limits.get(field.name, (-np.inf, np.inf))
+            for seen in (out.obs[field.name], out.final_obs[field.name][ended]):
+                assert np.isfinite(seen).all() and (seen >= low).all() and (seen <= high).all()
+        if out.mask is not None:
+            assert out.mask.any(axis=1).all()
+    assert ends > 0
+    assert isinstance(env.render(3), str) and env.render(3)
+    env.close()
+    env.close()
+
+
+@every_world
+def test_writes_everything_and_only_where_told(name, options):
+    """Twins write into memory filled with 0x00 and with 0xff, with guard rows before and after; one of them gets new
+    arrays at each step. What is equal in both was written, what is not equal was not."""
+    lanes = 6
+    twins = [make(name, options, lanes) for _ in range(2)]
+
+    def guarded(byte: int) -> tuple[Steps, list[np.ndarray]]:
+        spec = twins[0].spec
+        wide = new_steps(spec, lanes + 2)
+        for array in all_arrays(wide):
+            array.view(np.uint8)[...] = byte
+        inner = {k: {p: a[1:-1] for p, a in getattr(wide, k).items()} for k in ("obs", "final_obs")}
+        flat = {k: getattr(wide, k)[1:-1] for k in ("reward", "terminated", "truncated", "measures")}
+        masks = {k: None if getattr(wide, k) is None else getattr(wide, k)[1:-1] for k in ("mask", "final_mask")}
+        return Steps(**inner, **flat, **masks), all_arrays(wide)
+
+    outs, wides = zip(guarded(0x00), guarded(0xFF), strict=True)
+    for env, out in zip(twins, outs, strict=True):
+        env.reset(3, out)
+    assert first(outs[0]) == first(outs[1])
+    for out in outs:
+        assert not out.reward.view(np.uint8).any() or out.reward.view(np.uint8).all()  # reset wrote no reward
+    zero = outs[0]
+    for roll in draws(120, lanes):
+        action = legal(roll, zero, twins[0].spec.num_actions)
+        given = action.copy()
+        zero, wide_zero = guarded(0x00)
+        twins[0].step(action, zero)
+        twins[1].step(action, outs[1])
+        assert written(zero) == written(outs[1])
+        assert (action == given).all()
+        for arrays, byte in ((wide_zero, 0x00), (wides[1], 0xFF)):
+            for array in arrays:
+                assert (array[[0, -1]].view(np.uint8) == byte).all()
+        for array in all_arrays(outs[1]):
+            array.view(np.uint8)[...] = 0xFF
+
+
+@every_world
+def test_a_seed_is_a_game(name, options):
+    one, two = make(name, options, 8), make(name, options, 8)
+    out, again = new_steps(one.spec, 8), new_steps(two.spec, 8)
+    rolls = draws(150, 8)
+    one.reset(11, out)
+    two.reset(12, again)
+    play(two, again, rolls[:40])
+    one_state = one.state()
+    two.reset(11, again)  # reset restores the world byte for byte
+    assert all((one_state[k] == v).all() for k, v in two.state().items())
+    assert first(out) == first(again)
+    same = play(one, out, rolls)
+    assert same == play(two, again, rolls)
+    two.reset(12, again)
+    assert same != play(two, again, rolls)
+
+
+@every_world
+def test_a_lane_does_not_know_the_others(name, options):
+    many, few, shifted = make(name, options, 256), make(name, options, 8), make(name, options, 5, first_lane=3)
+    rolls = draws(80, 256)
+    outs = [new_steps(many.spec, env.lanes) for env in (many, few, shifted)]
+    for env, out in zip((many, few, shifted), outs, strict=True):
+        env.reset(7, out)
+    third = slice(3, 4)
+    assert first(outs[0], third) == first(outs[1], third) == first(outs[2], slice(0, 1))
+    wanted = play(many, outs[0], rolls, third)
+    assert wanted == play(few, outs[1], rolls[:, :8], third)
+    assert wanted == play(shifted, outs[2], rolls[:, 3:8], slice(0, 1))
+
+
+@every_world
+def test_lanes_play_different_games(name, options):
+    env = make(name, options, 64)
+    out = new_steps(env.spec, 64)
+    env.reset(0, out)
+    games: list[list[bytes]] = [[] for _ in range(64)]
+    for roll in np.repeat(draws(40, 1), 64, axis=1):
+        env.step(legal(roll, out, env.spec.num_actions), out)
+        for lane, game in enumerate(games):
+            game.append(first(out, slice(lane, lane + 1)))
+    assert len({b"".join(game) for game in games}) > 8
+
+
+@every_world
+def test_state_continues_bit_for_bit(name, options):
+    env = make(name, options, 9)
+    if not env.spec.exact:
+        assert env.state() == {}
+        return
+    out = new_steps(env.spec, 9)
+    rolls = draws(160, 9)
+    env.reset(5, out)
+    play(env, out, rolls[:80])
+    saved = env.state()
+    bytes_then = {k: v.tobytes() for k, v in saved.items()}
+    mask = None if out.mask is None else out.mask.copy()
+    wanted = play(env, out, rolls[80:])
+    assert {k: v.tobytes() for k, v in saved.items()} == bytes_then  # a snapshot, not a window
+    other = make(name, options, 9)
+    for fresh in (env, other):
+        target = new_steps(env.spec, 9)
+        fresh.reset(99, target)
+        fresh.set_state(saved)
+        if mask is not None and target.mask is not None:
+            target.mask[...] = mask
+        assert play(fresh, target, rolls[80:]) == wanted
+    assert {k: v.tobytes() for k, v in saved.items()} == bytes_then
+
+
+@every_world
+def test_a_foreign_state_is_refused(name, options):
+    env, wider = make(name, options, 2), make(name, options, 3)
+    if not env.spec.exact:
+        return
+    out = new_steps(env.spec, 2)
+    env.reset(0, out)
+    before = env.state()
+    with pytest.raises(UserError, match="lanes"):
+        env.set_state(wider.state())
+    with pytest.raises(UserError, match="missing"):
+        env.set_state({})
+    assert all((before[k] == v).all() for k, v in env.state().items())
+
+
+@every_world
+def test_heuristic_plays_legal_actions(name, options):
+    world = discover.load("hotloop.envs", name)
+    if not hasattr(world, "heuristic"):
+        return
+    try:
+        policy = world.heuristic(options)
+    except UserError as refused:
+        assert "\n" not in str(refused)
+        return
+    env = make(name, options, 16)
+    out = new_steps(env.spec, 16)
+    env.reset(0, out)
+    for _ in range(60):
+        action = policy(out.obs, out.mask)
+        assert action.shape == (16,) and action.dtype == np.int32
+        assert (action >= 0).all() and (action < env.spec.num_actions).all()
+        if out.mask is not None:
+            assert out.mask[np.arange(16), action].all()
+        env.step(action, out)
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_no_lanes_is_refused(name):
+    options = variants(name)[0]
+    make(name, options, 1)
+    with pytest.raises(UserError, match="lanes"):
+        discover.load("hotloop.envs", name).make(options, 0)
+
+
+def fingerprint(name: str) -> str:
+    digest = hashlib.sha256()
+    for options in variants(name):
+        env = make(name, options, 3)
+        out = new_steps(env.spec, 3)
+        env.reset(21, out)
+        digest.update(first(out))
+        digest.update(b"".join(play(env, out, draws(150, 3))))
+    return digest.hexdigest()
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_jitted_equals_plain_python(name):
+    make(name, variants(name)[0], 1)  # skips where an extra is missing
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", __file__, name],  # plain uint64 products warn where they wrap, as they must
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == fingerprint(name)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(fingerprint(sys.argv[1]))
