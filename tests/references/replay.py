@@ -137,6 +137,4 @@ def differences(batch: Batch, i: int, expected: Sample) -> list[str]:
     pairs += [(f"next_obs.{name}", batch.next_obs[name][0, i], a) for name, a in expected.next_obs.items()]
     if expected.next_mask is not None:
         pairs.append(("next_mask", batch.next_mask[0, i], expected.next_mask))  # type: ignore[index]
-    return [
-        name for name, a, b in pairs if a.dtype != b.dtype or a.shape != b.shape or not np.array_equal(a, b)
-    ]
+    return [name for name, a, b in pairs if a.dtype != b.dtype or a.shape != b.shape or not np.array_equal(a, b)]

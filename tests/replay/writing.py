@@ -90,10 +90,8 @@ class Writer:
     def slots(self) -> np.ndarray:
         """Every slot that may be sampled, [1, B], lane by lane from the oldest on."""
         w = self.store.window()
-        age = np.arange(w.count)
-        return np.concatenate([lane * w.slots_per_lane + (w.oldest + age) % w.slots_per_lane for lane in range(w.lanes)])[
-            None
-        ]
+        position = (w.oldest + np.arange(w.count)) % w.slots_per_lane
+        return (np.arange(w.lanes)[:, None] * w.slots_per_lane + position).reshape(1, -1)
 
     def gather(self) -> Batch:
         slots = self.slots()

@@ -122,7 +122,7 @@ def resolve(
                 back += 1
 
             total = 0.0
-            p = start
+            p, last = start, start
             taken = 0
             end = GOES_ON
             while taken < n and end == GOES_ON:
