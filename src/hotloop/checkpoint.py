@@ -1,9 +1,9 @@
 """Arrays and a manifest ⇄ one directory per checkpoint, published whole or not at all. Owns names, order, digests and
-retention. Knows neither what the arrays mean nor when to save. Expects one writer per folder (run.py's lock).
+retention. Knows neither what the arrays mean nor when to save. Expects one writer per folder (run.py's lock)."""
 
-A crash at any instruction leaves a loadable checkpoint because what a name that loads points to is never changed: a
-save happens under a name that cannot load, `rename` publishes it, and what goes is renamed before it is taken apart.
-Files are written by write(2) only, never through a mapping, so nothing on disk changes between two system calls."""
+# A crash at any instruction leaves a loadable checkpoint because what stands under a name that loads never changes: a
+# save happens under a name that cannot load, `rename` publishes it, and what goes is renamed before it is taken apart.
+# Files are written by write(2) only, never through a mapping, so nothing on disk changes between two system calls.
 
 from __future__ import annotations
 
@@ -151,11 +151,10 @@ def _layout(arrays: Mapping[str, np.ndarray]) -> _Layout:
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     end = 0
     for name, array in ordered:
-        kind = array.dtype.newbyteorder("<").str
-        if name == "__metadata__" or kind not in _DTYPES:
-            raise TypeError(f"a checkpoint cannot hold array {name!r} of dtype {array.dtype}")
+        if name == "__metadata__":
+            raise ValueError("an array cannot be called '__metadata__': safetensors keeps that name for itself")
         begin, end = end, end + array.nbytes
-        header[name] = {"dtype": _DTYPES[kind], "shape": list(array.shape), "data_offsets": [begin, end]}
+        header[name] = {"dtype": _DTYPES[_kind(array)], "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > _HEADER_LIMIT:
@@ -215,7 +214,14 @@ def _spelled(manifest: Mapping[str, Any]) -> bytes:
 
 def _plain(array: np.ndarray) -> np.ndarray:
     """C-contiguous and little-endian; the array itself where it is so already."""
-    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+    return np.asarray(array, dtype=_kind(array), order="C")
+
+
+def _kind(array: np.ndarray) -> str:
+    kind = array.dtype.newbyteorder("<").str
+    if kind not in _DTYPES:
+        raise TypeError(f"a checkpoint cannot hold an array of dtype {array.dtype}; it holds {', '.join(_DTYPES)}")
+    return kind
 
 
 def _chunks(array: np.ndarray) -> Iterator[memoryview]:
