@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hotloop.core.jit import kernel
+from hotloop.core.jit import inline, kernel
 
 ONE = np.uint64(1)
 _7 = np.uint64(7)
@@ -31,6 +31,12 @@ def inside(size):
 
 
 @kernel
+def at_wall(x, y, size):
+    """1 where the cell (x, y) touches the wall."""
+    return np.int64(x == 1 or y == 1 or x == size or y == size)
+
+
+@inline
 def blocked(rows, i, x, y):
     """1 where the cell (x, y) of board i is blocked."""
     return (rows[i, y] >> np.uint64(x)) & ONE
@@ -65,7 +71,7 @@ def _euler_table() -> np.ndarray:
 _EULER = _euler_table()
 
 
-@kernel
+@inline
 def euler_gain(rows, i, x, y):
     """By how much the Euler number of the free cells rises when (x, y) is freed; blocking it lowers it as much."""
     shift = np.uint64(x - 1)
@@ -73,7 +79,7 @@ def euler_gain(rows, i, x, y):
     return np.int64(_EULER[np.int64(code | ((rows[i, y + 1] >> shift) & _7) << _S6)])
 
 
-@kernel
+@inline
 def _whole_runs(free, seed):
     """Every run of free bits that holds a seed. A carry runs up from the lowest seed; doubling steps go down."""
     fill = (((free + seed) ^ free) | seed) & free

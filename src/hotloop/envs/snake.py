@@ -14,7 +14,7 @@ from hotloop.core.jit import kernel
 from hotloop.core.options import option
 from hotloop.core.random import below
 from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Field, Policy, Steps
-from hotloop.envs._bitboard import ONE, blocked, euler_gain, flood, inside, select_free
+from hotloop.envs._bitboard import ONE, at_wall, blocked, euler_gain, flood, inside, select_free
 from hotloop.envs._lanes import COUNT, KEY, checked, copied, restore, start_streams
 
 STEP_REWARD, FOOD_REWARD, DEATH_REWARD, CLOSER_REWARD = -0.01, 10.0, -10.0, 0.5
@@ -27,9 +27,9 @@ MEASURES = ("score", "death_wall", "death_self", "death_entrapment", "death_time
 BASIC, FLOOD, GRID = range(3)  # the observations, as the kernels know them
 KINDS = {"basic": BASIC, "flood": FLOOD, "grid": GRID}
 
-# Columns of `lane`, int32 [N, 10]. Cells are counted from 1, as in _bitboard. Without food (a won board) the food
+# Columns of `lane`, int32 [N, 11]. Cells are counted from 1, as in _bitboard. Without food (a won board) the food
 # stands on the head. EULER and BORDER (body cells at a wall) are kept for the observation `flood` alone.
-X, Y, DIRECTION, LENGTH, HEAD, FOOD_X, FOOD_Y, AGE, EULER, BORDER = range(10)
+X, Y, DIRECTION, LENGTH, HEAD, FOOD_X, FOOD_Y, AGE, EULER, BORDER, END = range(11)
 
 # Directions: 0 up, 1 right, 2 down, 3 left.
 _DX = np.array([0, 1, 0, -1])
@@ -89,7 +89,7 @@ def _begin(size, kind, stream, lane, rows, ring, fills, obs):
     seen = obs.reshape((obs.shape[0], obs.size // obs.shape[0]))
     for i in range(lane.shape[0]):
         _new_episode(i, size, kind, stream, lane, rows, ring)
-        _show(i, size, kind, lane, rows, fills, seen)
+    _show(0, lane.shape[0], size, kind, lane, rows, ring, fills, seen)
 
 
 @kernel
@@ -97,55 +97,67 @@ def _step(
     size, kind, max_steps, timeout_reward, actions, stream, lane, rows, ring, fills,
     obs, reward, terminated, truncated, final_obs, measures,
 ):  # fmt: skip
-    lanes = lane.shape[0]
-    seen = obs.reshape((lanes, obs.size // lanes))
-    final = final_obs.reshape((lanes, obs.size // lanes))
-    for i in range(lanes):
-        stream[i, COUNT] += ONE
-        lane[i, AGE] += 1
-        end, gain = _move(i, actions[i], size, kind, stream, lane, rows, ring)
-        over = end != ALIVE
+    # Each stage is a loop over the lanes and not a function of one lane: a call that is handed arrays counts
+    # references, which costs more than the move itself.
+    seen = obs.reshape((lane.shape[0], obs.size // lane.shape[0]))
+    final = final_obs.reshape(seen.shape)
+    _move(size, kind, max_steps, timeout_reward, actions, stream, lane, rows, ring, reward)
+    for i in range(lane.shape[0]):
+        over = lane[i, END] != ALIVE
         cut = lane[i, AGE] >= max_steps and not over
-        if cut:
-            end = TIMEOUT
-            gain += timeout_reward
-        reward[i] = gain
         terminated[i] = over
         truncated[i] = cut
+        if cut:
+            lane[i, END] = TIMEOUT
         if over or cut:
             measures[i, 0] = lane[i, LENGTH] - START_LENGTH
             for cause in range(WALL, WON):
-                measures[i, cause] = np.float32(end == cause)
-            _show(i, size, kind, lane, rows, fills, final)
+                measures[i, cause] = np.float32(lane[i, END] == cause)
+            _show(i, i + 1, size, kind, lane, rows, ring, fills, final)
             _new_episode(i, size, kind, stream, lane, rows, ring)
-    for i in range(lanes):
-        _show(i, size, kind, lane, rows, fills, seen)
+    _show(0, lane.shape[0], size, kind, lane, rows, ring, fills, seen)
 
 
 @kernel
-def _move(i, action, size, kind, stream, lane, rows, ring):
-    """One move of lane i → how the episode ended, and the reward. A death leaves the board as it was."""
-    x, y = np.int64(lane[i, X]), np.int64(lane[i, Y])
-    food_x, food_y = np.int64(lane[i, FOOD_X]), np.int64(lane[i, FOOD_Y])
-    direction = np.int64(lane[i, DIRECTION]) + np.int64(action == 2) - np.int64(action == 1) & 3
-    nx, ny = x + _DX[direction], y + _DY[direction]
-    if blocked(rows, i, nx, ny):
-        return _cause(i, nx, ny, size, lane, rows), DEATH_REWARD
-    lane[i, X], lane[i, Y], lane[i, DIRECTION] = nx, ny, direction
-    _block(i, nx, ny, size, kind, lane, rows)
+def _move(size, kind, max_steps, timeout_reward, actions, stream, lane, rows, ring, reward):
+    """One move of every lane: writes the reward and END. A death leaves the board as it was."""
     last = ring.shape[1] - 1
-    head = (np.int64(lane[i, HEAD]) + 1) & last
-    ring[i, head] = ny << 6 | nx
-    lane[i, HEAD] = head
-    length = np.int64(lane[i, LENGTH])
-    if nx == food_x and ny == food_y:
-        lane[i, LENGTH] = length + 1
-        won = _place_food(i, 0, size, stream, lane, rows)
-        return (WON if won else ALIVE), FOOD_REWARD
-    tail = np.int64(ring[i, (head - length) & last])
-    _free(i, tail & 63, tail >> 6, size, kind, lane, rows)
-    closer = abs(food_x - x) + abs(food_y - y) - abs(food_x - nx) - abs(food_y - ny)
-    return ALIVE, STEP_REWARD + CLOSER_REWARD * closer / size
+    for i in range(lane.shape[0]):
+        stream[i, COUNT] += ONE
+        lane[i, AGE] += 1
+        x, y = np.int64(lane[i, X]), np.int64(lane[i, Y])
+        direction = (np.int64(lane[i, DIRECTION]) + np.int64(actions[i] == 2) - np.int64(actions[i] == 1)) & 3
+        nx, ny = x + _DX[direction], y + _DY[direction]
+        if blocked(rows, i, nx, ny):
+            lane[i, END] = _cause(i, nx, ny, size, lane, rows)
+            reward[i] = DEATH_REWARD
+            continue
+        if kind == FLOOD:
+            lane[i, EULER] -= euler_gain(rows, i, nx, ny)
+            lane[i, BORDER] += at_wall(nx, ny, size)
+        rows[i, ny] |= ONE << np.uint64(nx)
+        head = (np.int64(lane[i, HEAD]) + 1) & last
+        ring[i, head] = ny << 6 | nx
+        lane[i, X], lane[i, Y], lane[i, DIRECTION], lane[i, HEAD] = nx, ny, direction, head
+        food_x, food_y, length = np.int64(lane[i, FOOD_X]), np.int64(lane[i, FOOD_Y]), np.int64(lane[i, LENGTH])
+        late = timeout_reward if lane[i, AGE] >= max_steps else 0.0
+        if nx == food_x and ny == food_y:
+            lane[i, LENGTH] = length + 1
+            _place_food(i, 0, size, stream, lane, rows)
+            if length + 1 < size * size:
+                reward[i] = FOOD_REWARD + late
+            else:
+                lane[i, END] = WON
+                reward[i] = FOOD_REWARD
+            continue
+        tail = np.int64(ring[i, (head - length) & last])
+        tx, ty = tail & 63, tail >> 6
+        rows[i, ty] &= ~(ONE << np.uint64(tx))
+        if kind == FLOOD:
+            lane[i, EULER] += euler_gain(rows, i, tx, ty)
+            lane[i, BORDER] -= at_wall(tx, ty, size)
+        closer = abs(food_x - x) + abs(food_y - y) - abs(food_x - nx) - abs(food_y - ny)
+        reward[i] = STEP_REWARD + CLOSER_REWARD * closer / size + late
 
 
 @kernel
@@ -162,89 +174,92 @@ def _cause(i, x, y, size, lane, rows):
 
 
 @kernel
-def _block(i, x, y, size, kind, lane, rows):
-    if kind == FLOOD:
-        lane[i, EULER] -= euler_gain(rows, i, x, y)
-        lane[i, BORDER] += np.int64(x == 1 or y == 1 or x == size or y == size)
-    rows[i, y] |= ONE << np.uint64(x)
-
-
-@kernel
-def _free(i, x, y, size, kind, lane, rows):
-    rows[i, y] &= ~(ONE << np.uint64(x))
-    if kind == FLOOD:
-        lane[i, EULER] += euler_gain(rows, i, x, y)
-        lane[i, BORDER] -= np.int64(x == 1 or y == 1 or x == size or y == size)
-
-
-@kernel
 def _place_food(i, draw, size, stream, lane, rows):
-    """Food on any free cell, each as likely. → whether there was none, and the game is won."""
+    """Food on any free cell, each as likely; on the head where there is none."""
     free = size * size - np.int64(lane[i, LENGTH])
     if free == 0:
         lane[i, FOOD_X], lane[i, FOOD_Y] = lane[i, X], lane[i, Y]
-        return True
-    k = below(stream[i, KEY], stream[i, COUNT], draw, free)
-    lane[i, FOOD_X], lane[i, FOOD_Y] = select_free(rows, i, size, k)
-    return False
+    else:
+        k = below(stream[i, KEY], stream[i, COUNT], draw, free)
+        lane[i, FOOD_X], lane[i, FOOD_Y] = select_free(rows, i, size, k)
 
 
 @kernel
 def _new_episode(i, size, kind, stream, lane, rows, ring):
+    empty = ~inside(size)
     rows[i, 0] = rows[i, size + 1] = ~np.uint64(0)
     for y in range(1, size + 1):
-        rows[i, y] = ~inside(size)
+        rows[i, y] = empty
     lane[i, EULER] = 1  # an empty board is one piece without a hole
     lane[i, BORDER] = 0
     middle = size // 2 + 1
     for k in range(START_LENGTH):
         x = middle + 1 - START_LENGTH + k
-        _block(i, x, middle, size, kind, lane, rows)
         ring[i, k] = middle << 6 | x
+        if kind == FLOOD:
+            lane[i, EULER] -= euler_gain(rows, i, x, middle)
+            lane[i, BORDER] += at_wall(x, middle, size)
+        rows[i, middle] |= ONE << np.uint64(x)
     lane[i, X], lane[i, Y], lane[i, DIRECTION] = middle, middle, 1
-    lane[i, LENGTH], lane[i, HEAD], lane[i, AGE] = START_LENGTH, START_LENGTH - 1, 0
+    lane[i, LENGTH], lane[i, HEAD], lane[i, AGE], lane[i, END] = START_LENGTH, START_LENGTH - 1, 0, ALIVE
     _place_food(i, 1, size, stream, lane, rows)
 
 
 @kernel
-def _show(i, size, kind, lane, rows, fills, seen):
-    """Write lane i's observation into seen[i]."""
+def _show(first, last, size, kind, lane, rows, ring, fills, seen):
+    """Write the observations of lanes first … last - 1 into seen."""
     if kind == GRID:
-        _show_grid(i, size, lane, rows, seen)
+        _show_grid(first, last, size, lane, ring, seen)
         return
-    x, y, direction = np.int64(lane[i, X]), np.int64(lane[i, Y]), np.int64(lane[i, DIRECTION])
-    left, right = (direction - 1) & 3, (direction + 1) & 3
-    seen[i, 0] = blocked(rows, i, x + _DX[direction], y + _DY[direction])
-    seen[i, 1] = blocked(rows, i, x + _DX[left], y + _DY[left])
-    seen[i, 2] = blocked(rows, i, x + _DX[right], y + _DY[right])
-    food_x, food_y = lane[i, FOOD_X], lane[i, FOOD_Y]
-    seen[i, 3] = food_y < y
-    seen[i, 4] = food_x > x
-    seen[i, 5] = food_y > y
-    seen[i, 6] = food_x < x
-    for k in range(3):
-        seen[i, 7 + k] = direction == k
+    _show_basic(first, last, lane, rows, seen)
     if kind == FLOOD:
-        _show_room(i, size, x, y, direction, lane, rows, fills, seen)
+        _show_room(first, last, size, lane, rows, fills, seen)
 
 
 @kernel
-def _show_room(i, size, x, y, direction, lane, rows, fills, seen):
+def _show_basic(first, last, lane, rows, seen):
+    for i in range(first, last):
+        x, y, direction = np.int64(lane[i, X]), np.int64(lane[i, Y]), np.int64(lane[i, DIRECTION])
+        left, right = (direction - 1) & 3, (direction + 1) & 3
+        seen[i, 0] = blocked(rows, i, x + _DX[direction], y + _DY[direction])
+        seen[i, 1] = blocked(rows, i, x + _DX[left], y + _DY[left])
+        seen[i, 2] = blocked(rows, i, x + _DX[right], y + _DY[right])
+        food_x, food_y = np.int64(lane[i, FOOD_X]), np.int64(lane[i, FOOD_Y])
+        seen[i, 3] = food_y < y
+        seen[i, 4] = food_x > x
+        seen[i, 5] = food_y > y
+        seen[i, 6] = food_x < x
+        seen[i, 7] = direction == 0
+        seen[i, 8] = direction == 1
+        seen[i, 9] = direction == 2
+
+
+@kernel
+def _show_room(first, last, size, lane, rows, fills, seen):
     """For straight, left, right: the share of the free cells that can be reached through the cell entered.
 
     Free pieces = Euler number + holes, and the body, being connected, makes one hole unless it touches a wall. Both
     are kept up to date move by move, so that a board in one piece, the usual case, is known without flooding it.
     """
-    pieces = np.int64(lane[i, EULER]) + np.int64(lane[i, BORDER] == 0)
+    for i in range(first, last):
+        pieces = np.int64(lane[i, EULER]) + np.int64(lane[i, BORDER] == 0)
+        if pieces > 1:
+            _flood_room(i, pieces, size, lane, rows, fills, seen)
+            continue
+        for move in range(3):
+            seen[i, 10 + move] = np.float32(1) - seen[i, move]
+
+
+@kernel
+def _flood_room(i, pieces, size, lane, rows, fills, seen):
+    """The same for a board in several pieces: each is flooded at most once, the last of two never."""
+    x, y, direction = np.int64(lane[i, X]), np.int64(lane[i, Y]), np.int64(lane[i, DIRECTION])
     free = size * size - np.int64(lane[i, LENGTH])
     known = 0  # rows of `fills` that hold a flooded piece
     count = 0
     for move in range(3):
         if seen[i, move] != 0:
             seen[i, 10 + move] = 0.0
-            continue
-        if pieces == 1:
-            seen[i, 10 + move] = 1.0
             continue
         towards = (direction + (3 if move == 1 else move // 2)) & 3
         nx, ny = x + _DX[towards], y + _DY[towards]
@@ -264,20 +279,19 @@ def _show_room(i, size, x, y, direction, lane, rows, fills, seen):
 
 
 @kernel
-def _show_grid(i, size, lane, rows, seen):
+def _show_grid(first, last, size, lane, ring, seen):
     cells = size * size
-    for y in range(size):
-        row = rows[i, y + 1]
-        for x in range(size):
-            seen[i, y * size + x] = 0
-            seen[i, cells + y * size + x] = (row >> np.uint64(x + 1)) & ONE
-            seen[i, 2 * cells + y * size + x] = 0
-    head = (lane[i, Y] - 1) * size + lane[i, X] - 1
-    food = (lane[i, FOOD_Y] - 1) * size + lane[i, FOOD_X] - 1
-    seen[i, head] = 1
-    seen[i, cells + head] = 0
-    if food != head:
-        seen[i, 2 * cells + food] = 1
+    for i in range(first, last):
+        for k in range(3 * cells):
+            seen[i, k] = 0
+        head = (np.int64(lane[i, Y]) - 1) * size + np.int64(lane[i, X]) - 1
+        food = (np.int64(lane[i, FOOD_Y]) - 1) * size + np.int64(lane[i, FOOD_X]) - 1
+        seen[i, head] = 1
+        for k in range(1, lane[i, LENGTH]):
+            cell = np.int64(ring[i, (lane[i, HEAD] - k) & (ring.shape[1] - 1)])
+            seen[i, cells + ((cell >> 6) - 1) * size + (cell & 63) - 1] = 1
+        if food != head:
+            seen[i, 2 * cells + food] = 1
 
 
 class _Snake:
@@ -288,7 +302,7 @@ class _Snake:
         self._size, self._kind, self._first_lane = size, KINDS[options.observation], first_lane
         self._limits = options.max_steps, options.timeout_reward
         self._stream = np.zeros((lanes, 2), np.uint64)
-        self._lane = np.zeros((lanes, 10), np.int32)
+        self._lane = np.zeros((lanes, 11), np.int32)
         self._rows = np.zeros((lanes, size + 2), np.uint64)  # what is blocked, see _bitboard
         self._ring = np.zeros((lanes, 1 << (size * size).bit_length()), np.int16)  # body cells as y << 6 | x
         self._fills = np.zeros((3, size + 2), np.uint64)  # scratch of one observation, no state
@@ -313,7 +327,7 @@ class _Snake:
         restore(self._state, state)
 
     def render(self, lane: int = 0) -> str:
-        x, y, direction, length, _, food_x, food_y, age, _, _ = (int(v) for v in self._lane[lane])
+        x, y, direction, length, _, food_x, food_y, age = (int(v) for v in self._lane[lane, : AGE + 1])
         rows, numbers = self._rows[lane], range(1, self._size + 1)
         cells = {(cx, cy): "o" for cy in numbers for cx in numbers if int(rows[cy]) >> cx & 1}
         cells |= {(food_x, food_y): "*"} | {(x, y): "^>v<"[direction]}
