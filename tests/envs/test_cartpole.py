@@ -34,7 +34,8 @@ def test_ten_thousand_steps_like_gymnasium():
         assert not ended or out.measures[0, 0] == age
         if not ended:
             assert np.abs(ours.state()["body"][0] - theirs.unwrapped.state).max() < 1e-12  # type: ignore[attr-defined]
-        assert (out.reward[0], out.terminated[0], out.truncated[0]) == (reward, terminated, truncated and not terminated)
+        ends_like = reward, terminated, truncated and not terminated
+        assert (out.reward[0], out.terminated[0], out.truncated[0]) == ends_like
         if ended:
             theirs.reset()
             age, ends = 0, ends + 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,8 @@ from hotloop.core.schema import new_steps
 from hotloop.envs import _bitboard, snake
 from hotloop.envs.snake import Options, heuristic, make
 
-_spec = importlib.util.spec_from_file_location("snake_reference", Path(__file__).parents[1] / "references" / "snake.py")
-reference = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(reference)
+sys.path.insert(0, str(Path(__file__).parents[1]))
+reference = importlib.import_module("references.snake")
 
 MEASURES = ("death_wall", "death_self", "death_entrapment", "death_timeout")
 

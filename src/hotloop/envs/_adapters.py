@@ -21,7 +21,7 @@ from hotloop.core.types import Arrays, BatchedEnv, Field
 _MODES = (None, "ansi")
 
 
-def _make(world: str, options: Mapping[str, Any], lanes: int, render_mode: str | None) -> tuple[BatchedEnv, spaces.Space]:
+def _make(world: str, options: Mapping[str, Any], lanes: int, render_mode: str | None) -> tuple[BatchedEnv, Any]:
     """The lanes, and the space of one lane's observation."""
     if render_mode not in _MODES:
         raise UserError(f"render_mode = {render_mode!r}: choose 'ansi' or None")
@@ -29,7 +29,7 @@ def _make(world: str, options: Mapping[str, Any], lanes: int, render_mode: str |
     chosen = from_dict(module.Options, options)
     env = module.make(chosen, lanes)
     limits = module.bounds(chosen) if hasattr(module, "bounds") else {}
-    parts = {f.name: _box(f, limits.get(f.name)) for f in env.spec.observation}
+    parts: dict[str, spaces.Space] = {f.name: _box(f, limits.get(f.name)) for f in env.spec.observation}
     return env, parts["obs"] if list(parts) == ["obs"] else spaces.Dict(parts)
 
 
@@ -46,7 +46,7 @@ def _box(field: Field, limits: tuple[Any, Any] | None) -> spaces.Box:
 
 
 def _seed(generator: np.random.Generator, seed: int | None) -> int:
-    """The world's own seed: the one given, so that lane 0 of a vector plays the single environment's game; else drawn."""
+    """The world's seed: the one given, so that lane 0 of a vector plays the single environment's game; else drawn."""
     return int(generator.integers(1 << 63)) if seed is None else seed
 
 
@@ -59,7 +59,7 @@ def _one(parts: Arrays, lane: int) -> Any:
 class SingleWorld(gymnasium.Env):
     """One lane. `info` holds the episode's measures where it ended, and `action_mask` where actions are masked."""
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 10}
+    metadata = {"render_modes": ["ansi"], "render_fps": 10}  # noqa: RUF012 — as Gymnasium declares it
 
     def __init__(self, world: str, render_mode: str | None = None, **options: Any) -> None:
         self.render_mode = render_mode
@@ -98,7 +98,11 @@ class SingleWorld(gymnasium.Env):
 class VectorWorld(gymnasium.vector.VectorEnv):
     """Many lanes. Where an episode ended, `info` holds `final_obs` and `final_info`, as Gymnasium's own do."""
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 10, "autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata = {  # noqa: RUF012 — as Gymnasium declares it
+        "render_modes": ["ansi"],
+        "render_fps": 10,
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+    }
 
     def __init__(self, world: str, num_envs: int = 1, render_mode: str | None = None, **options: Any) -> None:
         self.num_envs, self.render_mode = num_envs, render_mode
@@ -137,7 +141,7 @@ class VectorWorld(gymnasium.vector.VectorEnv):
     def _final(self, ended: np.ndarray) -> dict[str, Any]:
         """What Gymnasium's vector environments add where an episode ended; a key's mask is its name with `_`."""
         obs = np.full(self.num_envs, None, object)
-        for lane in np.flatnonzero(ended):
+        for lane in np.flatnonzero(ended).tolist():
             obs[lane] = _one(self._out.final_obs, lane)
         final: dict[str, Any] = {}
         for k, name in enumerate(self.lanes.spec.measures):

@@ -165,9 +165,9 @@ def _cause(i, x, y, size, lane, rows):
     """Why the move onto the blocked cell (x, y) killed: entrapment where every other move would have, too."""
     hx, hy = np.int64(lane[i, X]), np.int64(lane[i, Y])
     # the head's four neighbours are the three moves and the neck, which is always blocked
-    if blocked(rows, i, hx - 1, hy) & blocked(rows, i, hx + 1, hy) & blocked(rows, i, hx, hy - 1):
-        if blocked(rows, i, hx, hy + 1):
-            return ENTRAPMENT
+    beside = blocked(rows, i, hx - 1, hy) & blocked(rows, i, hx + 1, hy)
+    if beside & blocked(rows, i, hx, hy - 1) & blocked(rows, i, hx, hy + 1):
+        return ENTRAPMENT
     if x < 1 or y < 1 or x > size or y > size:
         return WALL
     return SELF
