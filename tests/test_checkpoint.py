@@ -168,7 +168,7 @@ def test_the_newest_are_kept_by_number_whatever_the_clock_says(tmp_path):
 
 
 def test_a_step_saved_again_never_overwrites(tmp_path):
-    first = save_at(tmp_path, 6400)
+    first = again = save_at(tmp_path, 6400)
     for _ in range(10):
         again = save_at(tmp_path, 6400)
     assert (first.name, again.name) == ("checkpoint-000000006400", "checkpoint-000000006400.10")

@@ -378,4 +378,4 @@ def _curves(trace: Trace) -> Iterator[tuple[int, str, float]]:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    return json.dumps(entry, ensure_ascii=False, allow_nan=False)
+    return json.dumps(entry, allow_nan=False)
