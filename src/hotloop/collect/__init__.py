@@ -1,0 +1,1 @@
+"""Environments → blocks. A collector is `next_block()`, `publish(weights)`, `state()`; nothing here learns."""

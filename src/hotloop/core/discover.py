@@ -3,7 +3,9 @@ nothing. A user's own plug-in is reached as `module:name` without touching the p
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import inspect
 import os
 import pkgutil
 import sys
@@ -43,3 +45,10 @@ def by_path(path: str) -> Any:
         public = [n for n in vars(module) if not n.startswith("_")]
         raise unknown(f"name in {module_name}", attribute, public)
     return getattr(module, attribute)
+
+
+def source_digest(path: str) -> str:
+    """SHA-256 of the file that defines `module:name`, so that what was compiled from it is made anew when it changes."""
+    by_path(path)
+    file = inspect.getsourcefile(sys.modules[path.partition(":")[0]])
+    return hashlib.sha256(open(file, "rb").read()).hexdigest() if file else path

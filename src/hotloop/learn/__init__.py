@@ -1,0 +1,1 @@
+"""Samples → weights. Knows no environment and no collector."""

@@ -1,0 +1,1 @@
+"""Observation → Q-values. A torso is one file here: `Options` and `torso(spec, options)`; heads stand in `_heads`."""

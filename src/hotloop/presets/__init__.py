@@ -1,0 +1,29 @@
+"""Settings that are known to work, as plain values. One file per workload, found by its name; `PRESETS` maps the
+preset's name to what it changes, `default` is what a workload gets unasked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotloop.core import discover
+from hotloop.core.errors import unknown
+
+ANY = "any_gymnasium"  # what an environment gets that has no file of its own
+
+
+def presets_of(workload: str) -> dict[str, dict[str, Any]]:
+    """All presets of a workload, `default` among them."""
+    name = file_of(workload)
+    return discover.load("hotloop.presets", name if name in discover.names("hotloop.presets") else ANY).PRESETS
+
+
+def preset(workload: str, name: str = "default") -> dict[str, Any]:
+    known = presets_of(workload)
+    if name not in known:
+        raise unknown(f"preset of {workload}", name, known)
+    return known[name]
+
+
+def file_of(workload: str) -> str:
+    """CartPole-v1 -> cartpole_v1, so that Gymnasium ids can have a file too."""
+    return workload.replace("/", "_").replace("-", "_").lower()

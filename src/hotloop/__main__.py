@@ -1,0 +1,5 @@
+"""python -m hotloop"""
+
+from hotloop.cli import main
+
+main()

@@ -1,0 +1,134 @@
+"""The Python door: train a workload, load a run, act with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from hotloop import presets
+from hotloop.collect.forward import forward_program
+from hotloop.collect.policies import Greedy
+from hotloop.config import TrainConfig, resolve
+from hotloop.core.errors import UserError
+from hotloop.core.types import Arrays
+from hotloop.evaluate import Played, play
+from hotloop.networks._flat import layout_of
+from hotloop.pipeline import build_network, fingerprint
+from hotloop.report.console import display
+from hotloop.run import RunFolder
+from hotloop.train import train as train_run
+
+
+def configure(workload: str, preset: str, *layers: Mapping[str, Any]) -> TrainConfig:
+    """Preset, then the layers in their order; later ones win."""
+    if not any(workload == layer.get("workload") for layer in layers):
+        layers = (*layers, {"workload": workload})
+    return resolve(presets.preset(workload, preset), *layers)
+
+
+def train(
+    workload: str, *, preset: str = "default", run: str | os.PathLike[str] | None = None, quiet: bool = False,
+    **options: Any,
+) -> Agent:
+    """Train a DQN and give back the agent; everything about it stands in its run folder.
+
+    workload: a native world ("snake"), a Gymnasium id ("CartPole-v1") or "module:factory".
+    options: any option of the config, groups as dicts: total_env_steps=50_000, learner={"batch_size": 128}.
+    """
+    config = configure(workload, preset, options)
+    folder = RunFolder.create(Path(run) if run else None, config.workload, config.seed)
+    start(config, folder, display(quiet, json=False))
+    return load(folder.path)
+
+
+def start(config: TrainConfig, folder: RunFolder, shown: Any, resume: bool = False) -> dict[str, Any]:
+    """Train into a folder that is open, and leave it in order whatever happens."""
+    try:
+        return train_run(config, folder, shown, resume)
+    finally:
+        if hasattr(shown, "close"):
+            shown.close()
+        folder.close()
+
+
+def load(run: str | os.PathLike[str]) -> Agent:
+    """The agent of a run, from its folder."""
+    folder = RunFolder.open(Path(run))
+    config = resolve(folder.read_config())
+    return Agent(config, folder)
+
+
+class Agent:
+    """A trained network and the environment it was made for."""
+
+    def __init__(self, config: TrainConfig, folder: RunFolder) -> None:
+        self.config, self.path = config, folder.path
+        self.world = config.world()
+        self.spec = self.world.spec()
+        torch.set_num_threads(config.threads)
+        network = build_network(config, self.spec)
+        mark = fingerprint(config, self.spec, network)
+        self._greedy = Greedy(
+            self.spec,
+            forward_program(self.spec, network, mark, config.compile, config.threads),
+            _weights(folder.weights, layout_of(network)),
+        )
+        self._folder = folder
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the run came to: summary.json."""
+        return self._folder.read_summary()
+
+    def act(self, obs: Any, mask: Any = None) -> Any:
+        """The best legal action for one observation -> int, or for a batch of them [N, …] -> [N] int32. An observation
+        is what the environment gives: an array, or a dict of parts; stacked frames come stacked."""
+        parts, batched = self._batch(obs)
+        lanes = len(next(iter(parts.values())))
+        if mask is not None:
+            mask = np.asarray(mask, np.bool_).reshape(lanes, self.spec.num_actions)
+        actions = self._greedy(parts, mask)
+        return actions if batched else int(actions[0])
+
+    def values(self, obs: Any) -> np.ndarray:
+        """Q-values: [A] for one observation, [N, A] for a batch."""
+        parts, batched = self._batch(obs)
+        q = self._greedy.values(parts)
+        return q if batched else q[0]
+
+    def evaluate(self, episodes: int = 100, seed: int = 0) -> Played:
+        """Play greedily."""
+        return play(self.world, self._greedy, episodes, seed)
+
+    def _batch(self, obs: Any) -> tuple[Arrays, bool]:
+        """Any observation -> parts [N, *seen], and whether it was a batch."""
+        obs = self.world.encode(obs, self.spec)
+        batched = False
+        for f in self.spec.observation:
+            if f.name not in obs:
+                raise UserError(f"observation has no part {f.name!r}; {self.spec.name} has {list(obs)}")
+            array = np.asarray(obs[f.name], f.dtype)
+            if array.shape != f.seen and array.shape[1:] != f.seen:
+                raise UserError(f"observation {f.name!r} has shape {array.shape}; expected {f.seen} or (N, …)")
+            batched = array.shape != f.seen
+            obs[f.name] = array if batched else array[None]
+        return obs, batched
+
+
+def _weights(path: Path, layout: Any) -> torch.Tensor:
+    """[P] from the file, checked against the network it is for."""
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as why:
+        raise UserError(f"{path} cannot be read ({why}); finish the run with: hotloop resume {path.parent}") from None
+    shapes = {name: tuple(t.shape) for name, t in tensors.items()}
+    if shapes != dict(zip(layout.names, layout.shapes, strict=True)):
+        raise UserError(f"{path} holds another network than the run's config.toml describes")
+    return layout.flat([tensors[name] for name in layout.names])

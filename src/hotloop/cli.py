@@ -1,0 +1,262 @@
+"""The command line: hotloop train | resume | eval | play | list. Every option of the config is a flag by its path;
+errors are one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hotloop.core.errors import UserError, unknown
+
+USAGE = """hotloop: deep Q-learning at the speed the machine allows
+
+  hotloop train WORKLOAD [options]   train; WORKLOAD is a world, a Gymnasium id or module:factory
+  hotloop resume RUN                 go on from the newest checkpoint, bit for bit where the environment allows
+  hotloop eval RUN                   play greedily with the weights of a run
+  hotloop play WORKLOAD              play with --policy random, heuristic or a run's folder
+  hotloop list                       worlds, presets, networks, heads, variants
+
+Each has --help. `hotloop train WORKLOAD --help` shows every option with its value for that workload."""
+
+HELP = {
+    "train": """hotloop train WORKLOAD [options]
+
+  --run DIR            run folder (default: runs/WORKLOAD-sSEED-N)
+  --preset NAME        a preset of the workload (hotloop list)
+  --config FILE.toml   options from a file, over the preset and under the flags
+  --env-steps N        same as --total-env-steps
+  --variant NAME --network NAME|module:name --head NAME    choose parts
+  --quiet              nothing but warnings
+  --json               quiet, and the summary as one JSON object on the last line of stdout
+""",
+    "resume": """hotloop resume RUN [--env-steps N] [--quiet] [--json]
+
+Go on from the newest sound checkpoint of RUN. --env-steps extends the budget.""",
+    "eval": """hotloop eval RUN [--episodes N] [--seed N] [--render] [--json]
+
+Greedy episodes with the weights of RUN, on seeds that training never used; mean with 95 % interval.""",
+    "play": """hotloop play WORKLOAD --policy random|heuristic|RUN [--episodes N] [--seed N] [--render] [--json] [--env.* …]
+
+Whole episodes with a reference policy, or with the weights of a run; mean with 95 % interval.""",
+    "list": "hotloop list [--json]\n\nWorlds with their presets, networks, heads, variants.",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Exit codes: 0 done, 2 a request that cannot be met (one line on stderr), 130/143 stopped by a signal."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        sys.exit(run(args))
+    except UserError as error:
+        print(f"hotloop: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def run(args: list[str]) -> int:
+    verbs: dict[str, Callable[[list[str]], int]] = {
+        "train": _train, "resume": _resume, "eval": _eval, "play": _play, "list": _list,
+    }  # fmt: skip
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(USAGE)
+        return 0
+    if args[0] in ("-V", "--version"):
+        from hotloop import __version__
+
+        print(f"hotloop {__version__}")
+        return 0
+    verb, rest = args[0], args[1:]
+    if verb not in verbs:
+        raise unknown("command", verb, verbs)
+    if verb != "train" and ("--help" in rest or "-h" in rest):
+        print(HELP[verb])
+        return 0
+    return verbs[verb](rest)
+
+
+# --- the verbs -------------------------------------------------------------------------------------------------------
+
+
+def _train(args: list[str]) -> int:
+    if args and args[0] in ("--help", "-h"):
+        from hotloop.help import options_help
+
+        print(HELP["train"] + "\n" + options_help("cartpole", "default", {}))
+        return 0
+    workload, flags = _positional(args, "train", "WORKLOAD")
+    own = _take(flags, {"run": None, "preset": "default", "config": None, "quiet": False, "json": False, "help": False})
+    from hotloop import api
+    from hotloop.run import RunFolder
+
+    layers = [{"workload": workload}, *_file(own["config"]), _nested(flags)]
+    if own["help"]:
+        from hotloop.help import options_help
+
+        print(HELP["train"] + "\n" + options_help(workload, own["preset"], *layers))
+        return 0
+    config = api.configure(workload, own["preset"], *layers)
+    folder = RunFolder.create(Path(own["run"]) if own["run"] else None, config.workload, config.seed)
+    return _run(config, folder, own)
+
+
+def _resume(args: list[str]) -> int:
+    path, flags = _positional(args, "resume", "RUN")
+    own = _take(flags, {"quiet": False, "json": False, "env-steps": None})
+    _nothing_left(flags, ["quiet", "json", "env-steps"])
+    from hotloop.config import resolve
+    from hotloop.run import RunFolder
+
+    folder = RunFolder.open(Path(path)).lock()
+    more = {"total_env_steps": own["env-steps"]} if own["env-steps"] else {}
+    return _run(resolve(folder.read_config(), more), folder, own, resume=True)
+
+
+def _run(config: Any, folder: Any, own: dict[str, Any], resume: bool = False) -> int:
+    from hotloop import api
+    from hotloop.report.console import display
+
+    summary = api.start(config, folder, display(own["quiet"], own["json"]), resume)
+    if own["json"]:
+        from hotloop.run import strict_json
+
+        print(strict_json(summary), flush=True)
+    return 128 + summary["stopped_by_signal"] if summary["stopped_by_signal"] else 0
+
+
+def _eval(args: list[str]) -> int:
+    path, flags = _positional(args, "eval", "RUN")
+    own = _take(flags, {"episodes": "100", "seed": "0", "render": False, "json": False})
+    _nothing_left(flags, list(own))
+    from hotloop import playing
+
+    return playing.evaluate_run(path, _count(own, "episodes"), _count(own, "seed", 0), own["render"], own["json"])
+
+
+def _play(args: list[str]) -> int:
+    workload, flags = _positional(args, "play", "WORKLOAD")
+    own = _take(flags, {"policy": None, "episodes": "100", "seed": "0", "render": False, "json": False})
+    nested = _nested(flags)
+    _nothing_left({k: "" for k in nested if k != "env"}, [*own, "env.*"])
+    if own["policy"] is None:
+        raise UserError("play needs --policy random, heuristic or the folder of a run")
+    from hotloop import playing
+
+    return playing.play_workload(
+        workload, nested.get("env", {}), own["policy"], _count(own, "episodes"), _count(own, "seed", 0),
+        own["render"], own["json"],
+    )  # fmt: skip
+
+
+def _list(args: list[str]) -> int:
+    own = _take(flags := _flags(args), {"json": False})
+    _nothing_left(flags, list(own))
+    from hotloop.help import catalogue
+
+    found = catalogue()
+    if own["json"]:
+        print(json.dumps(found))
+        return 0
+    for kind, names in found.items():
+        print(kind)
+        for name, what in names.items():
+            print(f"  {name:<18} {what}".rstrip())
+    return 0
+
+
+# --- words → values --------------------------------------------------------------------------------------------------
+
+SHORT = {"env-steps": "total-env-steps", "variant": "variant.name", "network": "network.name", "head": "network.head"}
+
+
+def _positional(args: list[str], verb: str, name: str) -> tuple[str, dict[str, str | bool]]:
+    if not args or args[0].startswith("-"):
+        raise UserError(f"{verb} needs a {name}: hotloop {verb} {name} (hotloop {verb} --help)")
+    return args[0], _flags(args[1:])
+
+
+def _flags(args: list[str]) -> dict[str, str | bool]:
+    """--a.b-c value, --a.b-c=value and --flag -> {"a.b-c": value or True}"""
+    out: dict[str, str | bool] = {}
+    i = 0
+    while i < len(args):
+        word = args[i]
+        if not word.startswith("--"):
+            if word == "-h":
+                word = "--help"
+            else:
+                raise UserError(f"unexpected word {word!r}; options start with -- (hotloop --help)")
+        name, equals, value = word[2:].partition("=")
+        if equals:
+            out[name] = value
+        elif i + 1 < len(args) and not args[i + 1].startswith("--"):
+            out[name] = args[i + 1]
+            i += 1
+        else:
+            out[name] = True
+        i += 1
+    return out
+
+
+def _take(flags: dict[str, str | bool], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Move the flags of the command itself out of `flags`."""
+    out = dict(defaults)
+    for name, default in defaults.items():
+        key = name if name in flags else name.replace("-", "_")
+        if key in flags:
+            value = flags.pop(key)
+            if isinstance(default, bool) and value is not True:
+                raise UserError(f"--{name} takes no value; got {value!r}")
+            if not isinstance(default, bool) and value is True:
+                raise UserError(f"--{name} needs a value")
+            out[name] = value
+    return out
+
+
+def _nested(flags: dict[str, str | bool]) -> dict[str, Any]:
+    """Flags by path -> nested mappings, as from_dict takes them."""
+    out: dict[str, Any] = {}
+    for flag, value in flags.items():
+        path = SHORT.get(flag.replace("_", "-"), flag)
+        if path.startswith("no-") and value is True:
+            path, value = path[3:], "false"
+        *groups, last = path.replace("-", "_").split(".")
+        here = out
+        for group in groups:
+            here = here.setdefault(group, {})
+            if not isinstance(here, dict):
+                raise UserError(f"--{flag}: {group} is given twice, as a value and as a group")
+        here[last] = "true" if value is True else value
+    return out
+
+
+def _nothing_left(flags: dict[str, Any], known: list[str]) -> None:
+    for name in flags:
+        raise unknown("option", f"--{name}", [f"--{k}" for k in known])
+
+
+def _count(own: dict[str, Any], name: str, least: int = 1) -> int:
+    try:
+        value = int(own[name])
+    except ValueError:
+        raise UserError(f"--{name} {own[name]!r}: expected a whole number") from None
+    if value < least:
+        raise UserError(f"--{name} {value}: must be at least {least}")
+    return value
+
+
+def _file(path: str | None) -> list[dict[str, Any]]:
+    """The options of a TOML file, as a layer."""
+    if path is None:
+        return []
+    try:
+        return [tomllib.loads(Path(path).read_text())]
+    except OSError as why:
+        raise UserError(f"--config {path}: {why.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as why:
+        raise UserError(f"--config {path}: not TOML: {why}") from None

@@ -1,0 +1,137 @@
+"""The collector of this process: native lanes, or any environment that fits in a thread. The reference for all
+others, and the debugger's friend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hotloop.aot import Program
+from hotloop.collect import act
+from hotloop.collect.episodes import Episodes, Finished
+from hotloop.collect.seen import Seen
+from hotloop.core import random
+from hotloop.core.schema import new_block, steps_of
+from hotloop.core.types import Arrays, BatchedEnv, Block
+from hotloop.trace import Trace
+
+
+class Inline:
+    """Acts with the weights last published and fills one block after another."""
+
+    exact = True
+
+    def __init__(
+        self, env: BatchedEnv, forward: Program, explore: act.Options, *, steps: int, seed: int, trace: Trace
+    ) -> None:
+        self.env, self.explore, self._forward = env, explore, forward
+        self.block: Block = new_block(env.spec, steps, env.lanes)
+        self.env_steps = 0
+        self.episodes = Episodes(env.lanes)
+        self.finished: Finished | None = None  # of the newest block
+        self._seed = seed
+        self._batched_steps = 0
+        self._keys = act.lane_keys(seed, random.EXPLORE, env.lanes)
+        self._seen = Seen(env.spec, env.lanes)
+        self._weights: Tensor | None = None
+        self._steps = [steps_of(self.block, t) for t in range(steps)]
+        self._inputs = [self._network_inputs(t) for t in range(steps)]
+        self._no_mask = np.ones((1, 1), np.bool_)
+        self._first = steps_of(self.block, -1)  # writes row 0 of obs and mask, where a reset belongs
+        self._act, self._env_step = trace.section("act"), trace.section("env")
+        env.reset(seed, self._first)
+        self._seen.start(self._first.obs)
+        self._keep_last()
+
+    def _network_inputs(self, t: int) -> list[Tensor]:
+        """Row t of the block as tensors that share its memory; stacked parts come from the rolling stacks."""
+        arrays = [self._seen.stacks.get(f.name, self.block.obs[f.name][t]) for f in self.env.spec.observation]
+        return [torch.from_numpy(a) for a in arrays]
+
+    def _keep_last(self) -> None:
+        """Move row 0 to row T, where the next block looks for its beginning."""
+        for array in self.block.obs.values():
+            array[-1] = array[0]
+        if self.block.mask is not None:
+            self.block.mask[-1] = self.block.mask[0]
+
+    def publish(self, weights: Tensor) -> None:
+        """[P] act with these from the next block on. Never written to again by the learner, so nothing is copied."""
+        self._weights = weights
+
+    def next_block(self) -> Block:
+        """T batched steps. The block is valid until the next call."""
+        block, masked = self.block, self.env.spec.masked
+        for array in block.obs.values():
+            array[0] = array[-1]
+        if block.mask is not None:
+            block.mask[0] = block.mask[-1]
+        lanes, mask = self.env.lanes, self._no_mask
+        for t, steps in enumerate(self._steps):
+            if block.mask is not None:
+                mask = block.mask[t]
+            with self._act:
+                self._choose(t, mask, masked, block.action[t])
+            with self._env_step:
+                self.env.step(block.action[t], steps)
+            self._seen.push(steps.obs, steps.terminated, steps.truncated)
+            self.env_steps += lanes
+        self.finished = self.episodes.add(block)
+        return block
+
+    def _choose(self, t: int, mask: np.ndarray, masked: bool, out: np.ndarray) -> None:
+        share = act.epsilon(self.explore, self.env_steps)
+        step = self._batched_steps
+        self._batched_steps += 1
+        if share >= 1.0:  # the Q-values would not be looked at
+            act.random_legal(mask, masked, self.env.spec.num_actions, self._keys, step, out)
+            return
+        q = self._forward.call([self._weights, *self._inputs[t]])[0].numpy()
+        act.epsilon_greedy(q, mask, masked, share, self._keys, step, out)
+
+    def warm(self) -> None:
+        """Run the network once for this number of lanes. Changes nothing."""
+        self._forward.call([self._weights, *self._inputs[0]])
+
+    @property
+    def epsilon(self) -> float:
+        return act.epsilon(self.explore, self.env_steps)
+
+    def state(self) -> Arrays:
+        """Everything a later block depends on, the weights apart."""
+        out = {f"env.{k}": v for k, v in self.env.state().items()}
+        out |= {f"seen.{k}": v for k, v in self._seen.state().items()}
+        out |= {f"episodes.{k}": v for k, v in self.episodes.state().items()}
+        out |= {f"obs.{name}": array[-1].copy() for name, array in self.block.obs.items()}
+        if self.block.mask is not None:
+            out["mask"] = self.block.mask[-1].copy()
+        out["counters"] = np.array([self.env_steps, self._batched_steps], np.int64)
+        return out
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from `state`. Where the environment cannot be set back, its lanes start new episodes."""
+        self.env_steps, self._batched_steps = (int(c) for c in state["counters"])
+        if not self.env.spec.exact:
+            self.env.reset(self._seed + self._batched_steps, self._first)
+            self._seen.start(self._first.obs)
+            self._keep_last()
+            return
+        self.env.set_state(_under("env.", state))
+        self._seen.set_state(_under("seen.", state))
+        self.episodes.set_state(_under("episodes.", state))
+        for name, array in self.block.obs.items():
+            array[-1] = state[f"obs.{name}"]
+        if self.block.mask is not None:
+            self.block.mask[-1] = state["mask"]
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def _under(prefix: str, state: Mapping[str, np.ndarray]) -> Arrays:
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+
+

@@ -1,0 +1,169 @@
+"""Everything a run is made from: names of the chosen parts, their options, and budgets with their units. Only the
+pipeline's builder and the command line see the whole; each part is given its own options and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from hotloop.collect import act
+from hotloop.core import discover
+from hotloop.core.errors import UserError
+from hotloop.core.options import from_dict, option, to_dict
+from hotloop.envs._world import World, world
+from hotloop.learn import learner
+from hotloop.networks._heads import HEADS
+from hotloop.replay import plan
+
+
+def _group(help: str) -> Any:
+    return field(default_factory=dict, metadata={"help": help, "ge": None, "gt": None, "le": None})
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The resolved configuration. Its TOML form stands in the run folder and is what a resume reads."""
+
+    workload: str = option("", "a native world, a Gymnasium id, or module:factory")
+    seed: int = option(0, "all random streams follow from it", ge=0, le=2**63 - 1)
+    total_env_steps: int = option(200_000, "budget, rounded up to whole cycles", ge=1)
+    lanes: int = option(16, "copies of the environment stepped together", ge=1)
+    workers: int = option(0, "processes that collect; 0: this process, the only way in this version", ge=0, le=0)
+    samples_per_step: float = option(8.0, "samples replayed per env step = updates × batch / env steps", gt=0)
+    cycle_steps: int = option(0, "batched steps per cycle; 0: chosen so that a cycle pays for whole updates", ge=0)
+    learning_starts_env_steps: int = option(1_000, "env steps collected before the first update", ge=0)
+    overlap: bool = option(True, "collect and learn at the same time, with weights one cycle old; false: in turn")
+    compile: bool = option(True, "compile update and acting to native code; false: eager, the reference")
+    threads: int = option(1, "threads inside one network operation; small networks lose with more than 1", ge=1)
+    log_every_env_steps: int = option(0, "env steps between lines of metrics; 0: a hundredth of the budget", ge=0)
+    evaluate_every_env_steps: int = option(0, "env steps between greedy evaluations; 0: at the end only", ge=0)
+    evaluate_episodes: int = option(100, "episodes of a greedy evaluation", ge=1)
+    checkpoint_every_env_steps: int = option(0, "env steps between checkpoints; 0: at the end only", ge=0)
+    keep_checkpoints: int = option(2, "newest checkpoints kept", ge=1)
+    tensorboard: bool = option(False, "also write TensorBoard events (needs an extra)")
+    env: dict[str, Any] = _group("options of the environment")
+    network: dict[str, Any] = _group("name, head, and options of the network")
+    variant: dict[str, Any] = _group("name and options of the variant of DQN")
+    explore: act.Options = act.Options()
+    replay: plan.Options = plan.Options()
+    learner: learner.Options = learner.Options()
+
+    @property
+    def log_every(self) -> int:
+        """env steps between rows of metrics"""
+        return self.log_every_env_steps or max(1, self.total_env_steps // 100)
+
+    def world(self) -> World:
+        return world(self.workload, self.env)
+
+    def network_options(self) -> dict[str, Any]:
+        return {k: v for k, v in self.network.items() if k not in ("name", "head")}
+
+    def variant_options(self) -> dict[str, Any]:
+        return {k: v for k, v in self.variant.items() if k != "name"}
+
+
+LONGEST_CYCLE = 4_096  # batched steps
+DEFAULT_GROUPS = {"network": {"name": "mlp", "head": "scalar"}, "variant": {"name": "dqn"}}
+
+
+def resolve(*layers: Mapping[str, Any]) -> TrainConfig:
+    """Later layers win: preset, then file, then flags. Every value is checked, and every option of the chosen parts
+    is written out, so that the resolved config means the same when a default changes."""
+    merged: dict[str, Any] = {k: dict(v) for k, v in DEFAULT_GROUPS.items()}
+    for layer in layers:
+        merge(merged, layer)
+    config = from_dict(TrainConfig, merged)
+    if not config.workload:
+        raise UserError("no workload; name a world (hotloop list), a Gymnasium id or module:factory")
+    filled = {"env": to_dict(config.world().options)}
+    filled["network"] = _filled("hotloop.networks", "network.", config.network, ("head",))
+    filled["variant"] = _filled("hotloop.learn.variants", "variant.", config.variant, ())
+    if ":" not in config.network["name"] and config.network["head"] not in HEADS:
+        raise UserError(f"option network.head = {config.network['head']!r}: choose one of {', '.join(HEADS)}")
+    discover.load("hotloop.replay.samplers", config.replay.sampler)
+    config = from_dict(TrainConfig, {**to_dict(config), **filled})
+    cycle_of(config)
+    _check_consistent(config)
+    return config
+
+
+def merge(base: dict[str, Any], layer: Mapping[str, Any]) -> None:
+    """Write `layer` over `base`, group by group. A part that is renamed starts without the former part's options."""
+    for key, value in layer.items():
+        if isinstance(value, Mapping) and isinstance(base.get(key), dict):
+            if "name" in value and value["name"] != base[key].get("name"):
+                base[key] = {k: v for k, v in base[key].items() if k == "head"}
+            merge(base[key], value)
+        else:
+            base[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def _filled(package: str, path: str, group: Mapping[str, Any], own: tuple[str, ...]) -> dict[str, Any]:
+    """A part's group with all of its options written out."""
+    named = {k: group[k] for k in ("name", *own)}
+    rest = {k: v for k, v in group.items() if k not in named}
+    if ":" in named["name"]:
+        return {**named, **rest}
+    module = discover.load(package, named["name"])
+    return {**named, **to_dict(from_dict(module.Options, rest, path))}
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """The grain of the pipeline: T batched steps collected, and the U updates they pay for."""
+
+    steps: int  # T
+    updates: int  # U
+    env_steps: int  # T × lanes
+
+
+def cycle_of(config: TrainConfig) -> Cycle:
+    """T and U with U × batch = T × lanes × samples_per_step exactly, or an error with the nearest ratio that works."""
+    lanes, batch = config.lanes, config.learner.batch_size
+    ratio = Fraction(config.samples_per_step).limit_denominator(1_000_000) * lanes / batch  # updates per batched step
+    smallest = ratio.denominator
+    steps = config.cycle_steps or _chosen_steps(ratio)
+    if steps % smallest or steps > LONGEST_CYCLE:
+        updates = max(1, round(steps * ratio)) if config.cycle_steps else max(1, round(64 * ratio))
+        steps = config.cycle_steps or 64
+        nearest = Fraction(updates * batch, steps * lanes)
+        raise UserError(
+            f"samples_per_step = {config.samples_per_step:g} needs {float(steps * ratio):g} updates of {batch} per cycle "
+            f"of {steps} × {lanes} env steps, not a whole number; nearest: --samples-per-step {float(nearest):.10g}"
+            + (f", or --cycle-steps {smallest * max(1, round(steps / smallest))}" if smallest <= LONGEST_CYCLE else "")
+        )
+    return Cycle(steps, int(steps * ratio), steps * lanes)
+
+
+def _chosen_steps(ratio: Fraction) -> int:
+    """The fewest batched steps that pay for whole updates, and for enough of them to make a call worth its cost:
+    8 updates, or 32 batched steps where updates are rare; never fewer than 4, since a cycle has its own cost."""
+    smallest = ratio.denominator
+    wanted = max(4, min(ceil(8 / ratio), 32))
+    return smallest * max(1, ceil(wanted / smallest))
+
+
+def _check_consistent(config: TrainConfig) -> None:
+    cycle, batch, capacity = cycle_of(config), config.learner.batch_size, config.replay.capacity
+    if batch > capacity:
+        raise UserError(f"learner.batch_size = {batch} is more than replay.capacity = {capacity}; lower one, raise the other")
+    window = capacity // config.lanes
+    if config.replay.n_step > max(1, window):
+        raise UserError(
+            f"replay.n_step = {config.replay.n_step} is more than the {window} transitions a lane keeps "
+            f"(capacity {capacity} / lanes {config.lanes}); raise replay.capacity"
+        )
+    if cycle.env_steps > capacity:
+        raise UserError(
+            f"a cycle of {cycle.steps} × {config.lanes} = {cycle.env_steps} env steps does not fit replay.capacity = "
+            f"{capacity}; raise it, or lower --lanes"
+        )
+    if config.learning_starts_env_steps >= config.total_env_steps:
+        raise UserError(
+            f"learning_starts_env_steps = {config.learning_starts_env_steps} leaves nothing of total_env_steps = "
+            f"{config.total_env_steps} to learn in; lower it"
+        )

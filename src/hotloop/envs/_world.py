@@ -1,0 +1,82 @@
+"""A workload's name → the world it means: a file of this folder, a Gymnasium id, or `module:factory`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from hotloop.core import discover
+from hotloop.core.errors import UserError, unknown
+from hotloop.core.options import from_dict
+from hotloop.core.types import BatchedEnv, EnvSpec, Policy
+
+PACKAGE = "hotloop.envs"
+ADAPTER = "gymnasium"  # the one file here that is not a world but a door to all others
+
+
+@dataclass(frozen=True)
+class World:
+    """A module of this folder with its options bound."""
+
+    workload: str
+    module: ModuleType
+    options: Any  # of module.Options
+
+    @property
+    def native(self) -> bool:
+        """Whether its lanes are kernels of this package."""
+        return self.module.__name__ != f"{PACKAGE}.{ADAPTER}"
+
+    def spec(self) -> EnvSpec:
+        return self.module.spec(self.options)
+
+    def make(self, lanes: int, first_lane: int = 0) -> BatchedEnv:
+        return self.module.make(self.options, lanes, first_lane)
+
+    def encode(self, obs: Any, spec: EnvSpec) -> dict[str, Any]:
+        """An observation in the environment's own words -> its parts by name."""
+        if isinstance(obs, Mapping) and all(f.name in obs for f in spec.observation):
+            return dict(obs)
+        if hasattr(self.module, "encode"):
+            return self.module.encode(self.options, obs)
+        return {spec.observation[0].name: obs}
+
+    def heuristic(self) -> Policy:
+        """The best simple policy that ships with the world."""
+        if not hasattr(self.module, "heuristic"):
+            raise UserError(f"{self.workload} ships no heuristic policy; use --policy random or a run")
+        return self.module.heuristic(self.options)
+
+
+def native_names() -> tuple[str, ...]:
+    return tuple(n for n in discover.names(PACKAGE) if n not in (ADAPTER, "registration"))
+
+
+def world(workload: str, options: Mapping[str, Any]) -> World:
+    """Find the world and check its options. Constructs no environment."""
+    if workload in native_names():
+        module = discover.load(PACKAGE, workload)
+        return World(workload, module, from_dict(module.Options, options, "env."))
+    module = discover.load(PACKAGE, ADAPTER)
+    given = {"factory": workload} if ":" in workload and "/" not in workload and not _is_id(workload) else {"id": workload}
+    if "id" in given and not _is_id(workload):
+        _refuse(workload)
+    return World(workload, module, from_dict(module.Options, {**options, **given}, "env."))
+
+
+def _is_id(workload: str) -> bool:
+    """Whether Gymnasium can know the name: it is registered, belongs to a namespace, or names its module."""
+    import gymnasium
+
+    if workload in gymnasium.registry or workload.startswith("ALE/"):
+        return True
+    module, colon, name = workload.partition(":")
+    return bool(colon) and "-v" in name and bool(module)
+
+
+def _refuse(workload: str) -> None:
+    import gymnasium
+
+    raise unknown("workload", workload, [*native_names(), *gymnasium.registry])

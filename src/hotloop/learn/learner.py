@@ -1,0 +1,141 @@
+"""Owns the weights: parameters, target and optimizer moments as flat tensors, and the count of updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hotloop.aot import Program
+from hotloop.core import discover
+from hotloop.core.options import from_dict, option
+from hotloop.core.schema import new_batch
+from hotloop.core.types import Arrays, Batch, EnvSpec
+from hotloop.learn import optimizers, step
+from hotloop.networks._build import QNetwork
+from hotloop.networks._flat import forward_of, initial, layout_of
+
+PACKAGE = "hotloop.learn.variants"
+PATIENCE = 10  # updates in a row that may be refused for values that are not finite
+
+
+@dataclass(frozen=True)
+class Options:
+    batch_size: int = option(64, "transitions per update", ge=1)
+    gamma: float = option(0.99, "discount per step", ge=0, le=1)
+    target_every_updates: int = option(500, "updates between moves of the target network", ge=1)
+    target_tau: float = option(1.0, "share of the way the target moves: 1 copies, below 1 is polyak averaging", gt=0, le=1)
+    optimizer: optimizers.Options = optimizers.Options()
+
+
+class NotFinite(Exception):
+    """Too many updates in a row had a loss or gradient that was not finite."""
+
+
+class Learner:
+    def __init__(
+        self,
+        spec: EnvSpec,
+        network: QNetwork,
+        variant: str,
+        variant_options: Mapping[str, Any],
+        options: Options,
+        *,
+        updates_per_cycle: int,
+        total_updates: int,
+        fingerprint: str,
+        compile: bool,
+        threads: int,
+    ) -> None:
+        layout = layout_of(network)
+        module = discover.load(PACKAGE, variant)
+        moves = options.target_every_updates == 1
+        update = step.Update(
+            spec=spec,
+            layout=layout,
+            forward=forward_of(network, layout),
+            variant=module,
+            variant_options=from_dict(module.Options, variant_options, "variant."),
+            optimizer=options.optimizer,
+            target_tau=options.target_tau,
+            target_moves=moves,
+        )
+        self.options, self.total_updates, self._target_moves = options, total_updates, moves
+        self.params = initial(network)  # [P]
+        self.target = self.params.clone()  # [P]
+        self.moments = [torch.zeros_like(self.params) for _ in range(update.moments)]  # each [P]
+        self.updates = 0
+        self.refused = 0  # updates that were not applied, of all
+        self.refused_in_a_row = 0
+        # Room for the batches of one cycle; the sampler fills it, the program reads it, nothing is copied.
+        self.batch: Batch = new_batch(spec, updates_per_cycle, options.batch_size)
+        self._inputs = step.inputs(self.batch)
+        scalars = torch.zeros(updates_per_cycle, optimizers.SCALARS)
+        # Two rows are enough to compile for any number, and one row would be taken for a constant.
+        examples = [t[:1].expand(2, *t.shape[1:]).contiguous() for t in (scalars, *self._inputs)]
+        # What is compiled in besides the network. The learning rate is not: it comes as a scalar.
+        baked = replace(options.optimizer, learning_rate=1.0, learning_rate_end=-1.0)
+        mark = repr((fingerprint, variant, update.variant_options, baked, moves, options.target_tau if moves else 1.0))
+        self.program: Program = step.program(
+            update, [self.params, self.target, *self.moments, *examples], mark, compile, threads
+        )
+
+    def update(self) -> tuple[np.ndarray, np.ndarray]:
+        """All updates of one cycle from `self.batch` -> stats [U, 4] (columns step.STATS), priority [U, B]."""
+        total = self.batch.action.shape[0]
+        stats: list[Tensor] = []
+        priority: list[Tensor] = []
+        done = 0
+        while done < total:
+            count = total - done if self._target_moves else min(total - done, self._until_target_moves())
+            s, p = self._call(done, count)
+            stats.append(s)
+            priority.append(p)
+            done += count
+        all_stats = (stats[0] if len(stats) == 1 else torch.cat(stats)).numpy()
+        self._watch(all_stats[:, step.STATS.index("applied")])
+        return all_stats, (priority[0] if len(priority) == 1 else torch.cat(priority)).numpy()
+
+    def _until_target_moves(self) -> int:
+        every = self.options.target_every_updates
+        return every - self.updates % every
+
+    def _call(self, first: int, count: int) -> tuple[Tensor, Tensor]:
+        scalars = optimizers.scalars(self.options.optimizer, self.updates, count, self.total_updates)
+        rows = self._inputs
+        if count != rows[0].shape[0]:
+            rows = [r[first : first + count] for r in rows]
+        out = self.program.call([self.params, self.target, *self.moments, torch.from_numpy(scalars), *rows])
+        self.params, self.target, *self.moments = out[:-2]
+        self.updates += count
+        if not self._target_moves and self.updates % self.options.target_every_updates == 0:
+            tau = self.options.target_tau
+            self.target = self.params if tau == 1.0 else torch.lerp(self.target, self.params, tau)
+        return out[-2], out[-1]
+
+    def _watch(self, applied: np.ndarray) -> None:
+        if applied.all():
+            self.refused_in_a_row = 0
+            return
+        for ok in applied:
+            self.refused_in_a_row = 0 if ok else self.refused_in_a_row + 1
+            self.refused += not ok
+            if self.refused_in_a_row >= PATIENCE:
+                raise NotFinite(f"{PATIENCE} updates in a row had a loss or gradient that is not finite")
+
+    def state(self) -> Arrays:
+        """Everything a later update depends on."""
+        out = {"params": self.params, "target": self.target, **{f"moment{i}": m for i, m in enumerate(self.moments)}}
+        arrays = {name: tensor.numpy().copy() for name, tensor in out.items()}
+        arrays["counters"] = np.array([self.updates, self.refused, self.refused_in_a_row], np.int64)
+        return arrays
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        self.params = torch.from_numpy(state["params"].copy())
+        self.target = torch.from_numpy(state["target"].copy())
+        self.moments = [torch.from_numpy(state[f"moment{i}"].copy()) for i in range(len(self.moments))]
+        self.updates, self.refused, self.refused_in_a_row = (int(c) for c in state["counters"])

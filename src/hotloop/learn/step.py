@@ -1,0 +1,180 @@
+"""The whole update as one pure function, compiled here only: target pass, loss, gradient, clip, optimizer and
+target network for U updates in one call. Eager, the same step in a Python loop, is the reference.
+
+    (params [P], target [P], moments…, scalars [U, 3], batch [U, B, …]) ->
+    (params, target, moments…, stats [U, 4], priority [U, B])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hotloop import aot
+from hotloop.core.types import Batch, EnvSpec
+from hotloop.learn import optimizers
+from hotloop.learn.variants._base import Network, Transitions
+from hotloop.networks._flat import Forward, Layout
+
+Repeat = Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]]
+STATS = ("loss", "q", "grad_norm", "applied")  # columns of stats; applied is 0 where a value was not finite
+
+
+@dataclass(frozen=True)
+class Update:
+    """All the arithmetic is closed over; nothing here changes during a run."""
+
+    spec: EnvSpec
+    layout: Layout
+    forward: Forward
+    variant: ModuleType
+    variant_options: Any
+    optimizer: optimizers.Options
+    target_tau: float
+    target_moves: bool  # the target follows at every update, so it cannot be evaluated once for all of them
+
+    @property
+    def moments(self) -> int:
+        return optimizers.MOMENTS[self.optimizer.name]
+
+
+def program(update: Update, examples: Sequence[Tensor], fingerprint: str, compile: bool, threads: int) -> aot.Program:
+    """One call for any number of updates."""
+    if not compile:
+        return aot.eager("update", lambda *tensors: _run(update, tensors, _loop(update)))
+    dynamic = {i: "updates" for i in range(2 + update.moments, len(examples))}
+
+    def whole(*tensors: Tensor) -> list[Tensor]:
+        # Traced only when the package is really built: a start from the cache pays nothing for it.
+        return _run(update, tensors, _scan(update, _traced(update, examples)))
+
+    made = aot.compiled("update", whole, examples, dynamic, fingerprint, threads)
+    if made.origin == "eager":  # scan is a compiler's construct; without one a loop is the same and faster
+        return aot.eager("update", lambda *t: _run(update, t, _loop(update)), made.note)
+    return made
+
+
+def inputs(batch: Batch) -> list[Tensor]:
+    """The batch as the flat list of tensors that the program takes; shares its memory."""
+    arrays = [batch.action, batch.reward, batch.discount, batch.weight]
+    if batch.next_mask is not None:
+        arrays.append(batch.next_mask)
+    return [torch.from_numpy(a) for a in (*arrays, *batch.obs.values(), *batch.next_obs.values())]
+
+
+def _transitions(spec: EnvSpec, tensors: Sequence[Tensor]) -> Transitions:
+    """The inverse of `inputs`, with or without the U axis."""
+    action, reward, discount, weight, *rest = tensors
+    next_mask = rest.pop(0) if spec.masked else None
+    names = [f.name for f in spec.observation]
+    obs = dict(zip(names, rest[: len(names)], strict=True))
+    next_obs = dict(zip(names, rest[len(names) :], strict=True))
+    return Transitions(obs, action, reward, discount, next_obs, next_mask, weight)
+
+
+def _run(update: Update, tensors: Sequence[Tensor], repeat: Repeat) -> list[Tensor]:
+    """The target pass for all U batches where the target stands still, then the U steps."""
+    params, target, *rest = tensors
+    moments, scalars, batch = rest[: update.moments], rest[update.moments], rest[update.moments + 1 :]
+    if update.target_moves:
+        frozen: tuple[Tensor, ...] = ()
+    else:
+        rows, size = batch[0].shape[0], batch[0].shape[1]
+        flat = _transitions(update.spec, [t.flatten(0, 1) for t in batch])
+        values = update.variant.frozen(_network(update, target), flat, update.variant_options)
+        frozen = tuple(v.unflatten(0, (rows, size)) for v in values)
+    carry = [params, *moments] + ([target] if update.target_moves else [])
+    carry, (stats, priority) = repeat(carry, [scalars, *batch, *frozen])
+    if update.target_moves:
+        *carry, target = carry
+    else:
+        target = target.clone()  # an output may not be an input
+    return [carry[0], target, *carry[1:], stats, priority]
+
+
+def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """One update from one batch. Leaves every part of the carry as it was where loss or gradient is not finite."""
+    params, *moments = carry
+    target = moments.pop() if update.target_moves else None
+    scalars, *rest = row
+    parts = 4 + update.spec.masked + 2 * len(update.spec.observation)
+    batch, frozen = _transitions(update.spec, rest[:parts]), tuple(rest[parts:])
+    if target is not None:
+        frozen = update.variant.frozen(_network(update, target), batch, update.variant_options)
+    # Differentiate with respect to the views: gradients through slices of the flat vector would fill it once each.
+    views = [v.detach().requires_grad_() for v in update.layout.views(params)]
+    with torch.enable_grad():
+        out = update.variant.loss(lambda obs: update.forward(views, obs), batch, frozen, update.variant_options)
+        loss = (out.loss * batch.weight).mean()
+        gradient = update.layout.flat(torch.autograd.grad(loss, views))
+    loss, norm = loss.detach(), torch.linalg.vector_norm(gradient)
+    limit = update.optimizer.max_grad_norm
+    if limit > 0:
+        gradient = gradient * (limit / (norm + 1e-6)).clamp(max=1.0)
+    stepped, new_moments = optimizers.STEPS[update.optimizer.name](
+        params, gradient, moments, scalars, update.optimizer
+    )
+    applied = torch.isfinite(loss) & torch.isfinite(norm)
+    new = [stepped, *new_moments]
+    if target is not None:
+        new.append(target + update.target_tau * (stepped - target))
+    kept = [torch.where(applied, n, old) for n, old in zip(new, carry, strict=True)]
+    stats = torch.stack([loss, out.q.mean(), norm, applied.to(torch.float32)])
+    return kept, [stats, out.priority.detach()]
+
+
+def _network(update: Update, flat: Tensor) -> Network:
+    views = update.layout.views(flat)
+    return lambda obs: update.forward(views, obs)
+
+
+def _loop(update: Update) -> Repeat:
+    """Repeat the step in Python: the reference."""
+
+    def repeat(carry: list[Tensor], rows: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        outputs = []
+        for u in range(rows[0].shape[0]):
+            carry, out = _step(update, carry, [r[u] for r in rows])
+            outputs.append(out)
+        return carry, [torch.stack(column) for column in zip(*outputs, strict=True)]
+
+    return repeat
+
+
+def _scan(update: Update, step: Callable[..., list[Tensor]]) -> Repeat:
+    """Repeat the traced step as one loop inside the graph."""
+    from torch._higher_order_ops.scan import scan
+
+    size = 1 + update.moments + update.target_moves
+
+    def combine(carry: list[Tensor], row: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        out = step(*carry, *row)
+        return out[:size], out[size:]
+
+    return lambda carry, rows: scan(combine, carry, rows)
+
+
+def _traced(update: Update, examples: Sequence[Tensor]) -> Callable[..., list[Tensor]]:
+    """The step as a flat graph, gradient and all. Tracing executes, so it is given copies."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    params, target, *rest = [e.clone() for e in examples]
+    moments, rows = rest[: update.moments], [r[0] for r in rest[update.moments :]]
+    carry = [params, *moments]
+    if update.target_moves:
+        carry.append(target)
+    else:
+        batch = _transitions(update.spec, rows[1:])
+        rows += update.variant.frozen(_network(update, target), batch, update.variant_options)
+
+    def flat(*tensors: Tensor) -> list[Tensor]:
+        new, outputs = _step(update, tensors[: len(carry)], tensors[len(carry) :])
+        return [*new, *outputs]
+
+    with torch.no_grad():
+        return make_fx(flat)(*[t.detach() for t in carry], *[t.detach() for t in rows])

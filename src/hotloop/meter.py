@@ -1,0 +1,141 @@
+"""Counts what a run did and how fast, in windows whose numerator and denominator are the same. Time spent on
+evaluation and checkpoints is kept apart, so that a speed is that of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hotloop.collect.episodes import Finished
+from hotloop.core.clock import Clock, now_ns
+from hotloop.learn.step import STATS
+
+WINDOWS = 20  # a run's learning phase is cut into so many windows of equal env steps
+_RECENT = 100  # episodes whose mean return is shown
+_MARKS = 4_096  # points of the speed curve; when full, every second one is dropped
+
+
+class Meter:
+    """Fed once per cycle."""
+
+    def __init__(self, measures: tuple[str, ...], clock: Clock = now_ns) -> None:
+        self.measures = measures
+        self.episodes = 0
+        self.seconds_before = 0.0  # of training, by processes before a resume
+        self.paused: dict[str, float] = {}  # what else the run spent time on -> seconds
+        self._clock = clock
+        self._started = clock()
+        self._paused_ns = 0
+        self._stats: list[np.ndarray] = []
+        self._finished: list[Finished] = []
+        self._recent: list[tuple[float, int, np.ndarray]] = []
+        self._marks: list[tuple[int, int]] = []  # (training ns, env steps) while learning
+        self._every, self._skipped = 1, 0
+        self._last_row = (0, 0, 0)  # training ns, env steps, updates
+
+    def start(self, env_steps: int, updates: int) -> None:
+        """Step 1 comes next: what was before is not training."""
+        self._started = self._clock()
+        self._last_row = (0, env_steps, updates)
+
+    def now(self) -> int:
+        """Training time in ns, pauses left out."""
+        return self._clock() - self._started - self._paused_ns
+
+    def pause(self, what: str) -> _Pause:
+        return _Pause(self, what)
+
+    def cycle(self, env_steps: int, finished: Finished, stats: np.ndarray | None) -> None:
+        """One cycle ended. stats [U, 4] where it learnt."""
+        if len(finished.returns):
+            self.episodes += len(finished.returns)
+            self._finished.append(finished)
+        if stats is None:
+            return
+        self._stats.append(stats)
+        self._skipped += 1
+        if self._skipped >= self._every or not self._marks:
+            self._skipped = 0
+            self._marks.append((self.now(), env_steps))
+            if len(self._marks) >= _MARKS:
+                self._marks = self._marks[::2]
+                self._every *= 2
+
+    def row(self, env_steps: int, updates: int) -> dict[str, Any]:
+        """What happened since the last row."""
+        now = self.now()
+        before_ns, before_steps, before_updates = self._last_row
+        self._last_row = (now, env_steps, updates)
+        seconds = max(now - before_ns, 1) / 1e9
+        row: dict[str, Any] = {
+            "env_steps": env_steps,
+            "updates": updates,
+            "seconds": round(self.seconds_before + now / 1e9, 6),
+            "env_steps_per_s": (env_steps - before_steps) / seconds,
+            "updates_per_s": (updates - before_updates) / seconds,
+            "episodes": self.episodes,
+            **self._losses(),
+            **self._returns(),
+        }
+        return row
+
+    def _losses(self) -> dict[str, float | None]:
+        if not self._stats:
+            return dict.fromkeys(STATS[:3])
+        stats = np.concatenate(self._stats)
+        self._stats = []
+        applied = stats[stats[:, 3] > 0, :3]
+        means = applied.mean(0) if len(applied) else np.full(3, np.nan)
+        return {name: float(value) for name, value in zip(STATS, means, strict=False)}
+
+    def _returns(self) -> dict[str, float | None]:
+        """Means over the newest episodes, the exploring ones of training."""
+        for f in self._finished:
+            rows = zip(f.returns[-_RECENT:], f.lengths[-_RECENT:], f.measures[-_RECENT:], strict=True)
+            self._recent = [*self._recent, *rows][-_RECENT:]
+        self._finished = []
+        if not self._recent:
+            return {"return_mean": None, "length_mean": None, **dict.fromkeys(self.measures)}
+        returns, lengths, measures = zip(*self._recent, strict=True)
+        return {
+            "return_mean": float(np.mean(returns)),
+            "length_mean": float(np.mean(lengths)),
+            **dict(zip(self.measures, np.mean(measures, axis=0).tolist(), strict=True)),
+        }
+
+    def speed(self) -> dict[str, Any]:
+        """Speed of the learning phase, whole and by windows of equal env steps."""
+        if len(self._marks) < 2:
+            return {"env_steps_per_s": None, "first_window_ratio": None, "env_steps_per_s_windows": []}
+        ns, steps = np.array(self._marks, np.float64).T
+        edges = np.linspace(steps[0], steps[-1], min(WINDOWS, len(steps) - 1) + 1)
+        windows = np.diff(edges) / np.maximum(np.diff(np.interp(edges, steps, ns)), 1) * 1e9
+        return {
+            "env_steps_per_s": float((steps[-1] - steps[0]) / max(ns[-1] - ns[0], 1) * 1e9),
+            "first_window_ratio": float(windows[0] / np.median(windows)),
+            "env_steps_per_s_windows": [round(float(w), 1) for w in windows],
+        }
+
+    def state(self) -> dict[str, Any]:
+        """For the checkpoint: figures only, nothing that training depends on."""
+        recent = [[float(r), int(n), [float(x) for x in m]] for r, n, m in self._recent]
+        return {"episodes": self.episodes, "seconds": self.seconds_before + self.now() / 1e9, "recent": recent}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self.episodes, self.seconds_before = state["episodes"], state["seconds"]
+        self._recent = [(r, n, np.array(m, np.float32)) for r, n, m in state["recent"]]
+
+
+class _Pause:
+    def __init__(self, meter: Meter, what: str) -> None:
+        self.meter, self.what = meter, what
+
+    def __enter__(self) -> None:
+        self.entered = self.meter._clock()
+
+    def __exit__(self, *error: object) -> None:
+        ns = self.meter._clock() - self.entered
+        self.meter._paused_ns += ns
+        self.meter.paused[self.what] = self.meter.paused.get(self.what, 0.0) + ns / 1e9

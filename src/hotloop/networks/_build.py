@@ -1,0 +1,77 @@
+"""Puts torso and head together, seeded, or takes a user's own module. Knows no learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hotloop.core import discover
+from hotloop.core.errors import UserError, unknown
+from hotloop.core.options import from_dict
+from hotloop.core.types import EnvSpec
+from hotloop.networks._heads import HEADS
+
+PACKAGE = "hotloop.networks"
+
+
+def build(spec: EnvSpec, name: str, options: Mapping[str, Any], head: str, seed: int) -> QNetwork:
+    """A network for `spec`, initialised from `seed` alone. `name` is a file of this folder, or `module:name` of a
+    callable that takes the EnvSpec and returns an nn.Module: observation [B, *seen] float32 (a dict of such parts
+    where there are several) -> Q-values [B, A]."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if ":" in name:
+            network = QNetwork(spec, _users_own(spec, name, options), nn.Identity(), plain=len(spec.observation) == 1)
+        else:
+            module = discover.load(PACKAGE, name)
+            if head not in HEADS:
+                raise unknown("head", head, HEADS)
+            torso, features = module.torso(spec, from_dict(module.Options, options, "network."))
+            network = QNetwork(spec, torso, HEADS[head](features, spec.num_actions), plain=False)
+    _check(network, spec, name)
+    return network
+
+
+class QNetwork(nn.Module):
+    """parts [B, *seen], as stored -> Q-values [B, A]. Scaling to float32 happens here, next to the weights."""
+
+    def __init__(self, spec: EnvSpec, torso: nn.Module, head: nn.Module, plain: bool) -> None:
+        super().__init__()
+        self.torso = torso
+        self.head = head
+        self.scales = {f.name: f.scale for f in spec.observation}
+        self.plain = plain  # a user's module for a one-part observation takes the tensor itself
+        self.eval()  # dropout and batch statistics would make acting and learning differ
+
+    def forward(self, obs: dict[str, Tensor]) -> Tensor:
+        scaled = {name: _scaled(part, self.scales[name]) for name, part in obs.items()}
+        return self.head(self.torso(next(iter(scaled.values())) if self.plain else scaled))
+
+
+def _scaled(part: Tensor, scale: float) -> Tensor:
+    part = part.to(torch.float32)
+    return part if scale == 1.0 else part * scale
+
+
+def _users_own(spec: EnvSpec, name: str, options: Mapping[str, Any]) -> nn.Module:
+    module = discover.by_path(name)(spec, **options)
+    if not isinstance(module, nn.Module):
+        raise UserError(f"network {name!r} gave {type(module).__name__}; it must return a torch.nn.Module")
+    return module
+
+
+def _check(network: QNetwork, spec: EnvSpec, name: str) -> None:
+    """Run one observation through, so that a wrong shape is found here and not in a compiler."""
+    if not any(p.requires_grad for p in network.parameters()):
+        raise UserError(f"network {name!r} has no parameters to train")
+    kinds = {p.dtype for p in network.parameters()}
+    if kinds != {torch.float32}:
+        raise UserError(f"network {name!r} has parameters of {', '.join(map(str, kinds))}; only float32 is supported")
+    example = {f.name: torch.zeros((2, *f.seen), dtype=getattr(torch, f.dtype)) for f in spec.observation}
+    with torch.no_grad():
+        shape = tuple(network(example).shape)
+    if shape != (2, spec.num_actions):
+        raise UserError(f"network {name!r} gives shape {shape} for a batch of 2; expected (2, {spec.num_actions})")

@@ -1,0 +1,212 @@
+"""Builds the parts of a run from its config, warms them, and reads and writes all of their state. The loop that
+drives them stands in train.py."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from hotloop import aot
+from hotloop.collect.forward import forward_program
+from hotloop.collect.inline import Inline
+from hotloop.config import Cycle, TrainConfig, cycle_of
+from hotloop.core import discover, random
+from hotloop.core.clock import process_age_s
+from hotloop.core.schema import new_block
+from hotloop.core.types import Arrays, EnvSpec
+from hotloop.learn.learner import Learner
+from hotloop.networks._build import QNetwork, build
+from hotloop.replay.store import Store
+from hotloop.trace import Trace
+
+
+@dataclass
+class Pipeline:
+    """envs → collect → replay → learn, ready to run."""
+
+    config: TrainConfig
+    cycle: Cycle
+    spec: EnvSpec
+    collector: Inline
+    store: Store
+    sampler: ModuleType
+    learner: Learner
+    forward: aot.Program
+    trace: Trace
+    warm_seconds: dict[str, float]  # what was done before step 1, and how long it took
+    notes: list[str]  # one line each, for the user
+    began_env_steps: int | None = None  # when the first cycle that learns began
+    first_update_s: float | None = None  # seconds from the start of the process to the end of the first updates
+
+    @property
+    def exact(self) -> bool:
+        """Whether a resumed run equals one that was never stopped, bit for bit."""
+        return self.spec.exact and self.collector.exact
+
+    @property
+    def learning_env_steps(self) -> int:
+        """Env steps collected since the first update was due."""
+        return 0 if self.began_env_steps is None else self.collector.env_steps - self.began_env_steps
+
+    @property
+    def samples_per_step(self) -> float:
+        """As it was, not as it was asked for: updates × batch / env steps of the cycles that learnt."""
+        return self.learner.updates * self.config.learner.batch_size / max(self.learning_env_steps, 1)
+
+    def check_contract(self) -> None:
+        """The declared samples per step were kept, whatever the lanes, the threads and the interruptions."""
+        if self.learner.updates and abs(self.samples_per_step / self.config.samples_per_step - 1) > 1e-6:
+            raise AssertionError(f"samples per step: declared {self.config.samples_per_step}, was {self.samples_per_step}")
+
+    def learning(self, env_steps: int) -> bool:
+        """Whether the cycle that begins after so many env steps also learns."""
+        learns = env_steps >= self.config.learning_starts_env_steps and self.store.size >= self.config.learner.batch_size
+        if learns and self.began_env_steps is None:
+            self.began_env_steps = env_steps
+        return learns
+
+    def learn(self) -> np.ndarray:
+        """All updates of one cycle, from the replay as it stands -> stats [U, 4]."""
+        slots = self._slots
+        with self._sample:
+            self.sampler.choose(self.store.window(), self.config.seed, self.learner.updates, slots)
+            self.store.gather(slots, self.learner.batch)
+        with self._update:
+            stats, _ = self.learner.update()
+        if self.first_update_s is None:
+            self.first_update_s = round(process_age_s(), 3)
+        return stats
+
+    def __post_init__(self) -> None:
+        self._slots = np.zeros((self.cycle.updates, self.config.learner.batch_size), np.int64)
+        self._sample, self._update = self.trace.section("sample"), self.trace.section("update")
+
+    def state(self) -> Arrays:
+        """Everything a later bit depends on."""
+        parts = {"collector": self.collector, "store": self.store, "learner": self.learner}
+        state = {f"{name}.{k}": v for name, part in parts.items() for k, v in part.state().items()}
+        state["began_env_steps"] = np.array([] if self.began_env_steps is None else [self.began_env_steps], np.int64)
+        return state
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        for name, part in (("collector", self.collector), ("store", self.store), ("learner", self.learner)):
+            part.set_state({k.removeprefix(f"{name}."): v for k, v in state.items() if k.startswith(f"{name}.")})
+        self.began_env_steps = next((int(n) for n in state["began_env_steps"]), None)
+        if not self.spec.exact:
+            self.store.cut()  # the lanes begin new episodes, and no transition may cross into them
+        self.collector.publish(self.learner.params)
+
+    def close(self) -> None:
+        self.collector.close()
+
+
+def build_network(config: TrainConfig, spec: EnvSpec) -> QNetwork:
+    seed = int(random.stream_key(config.seed, random.NETWORK, 0)) >> 1
+    return build(spec, config.network["name"], config.network_options(), config.network["head"], seed)
+
+
+def fingerprint(config: TrainConfig, spec: EnvSpec, network: QNetwork) -> str:
+    """All that the network's arithmetic depends on, as text: what was compiled for it is found again by this."""
+    name = config.network["name"]
+    return json.dumps(
+        {
+            "network": config.network,
+            "own": [discover.source_digest(name), repr(network)] if ":" in name else None,
+            "constants": {k: aot.digest_of(b) for k, b in network.named_buffers()},
+            "spec": repr((spec.observation, spec.num_actions, spec.masked)),
+        },
+        sort_keys=True,
+    )
+
+
+def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
+    """Plan, refuse, allocate, compile and warm: nothing of this is left to the first step."""
+    torch.set_num_threads(config.threads)
+    seconds: dict[str, float] = {}
+    cycle = cycle_of(config)
+    with _timed(seconds, "environment"):
+        env = config.world().make(config.lanes)
+        spec = env.spec
+    with _timed(seconds, "replay"):
+        store = Store(spec, config.replay, config.lanes, config.learner.gamma)
+        sampler = discover.load("hotloop.replay.samplers", config.replay.sampler)
+    with _timed(seconds, "compile"):
+        network = build_network(config, spec)
+        mark = fingerprint(config, spec, network)
+        forward = forward_program(spec, network, mark, config.compile, config.threads)
+        learner = Learner(
+            spec,
+            network,
+            config.variant["name"],
+            config.variant_options(),
+            config.learner,
+            updates_per_cycle=cycle.updates,
+            total_updates=total_updates(config),
+            fingerprint=mark,
+            compile=config.compile,
+            threads=config.threads,
+        )
+    collector = Inline(env, forward, config.explore, steps=cycle.steps, seed=config.seed, trace=trace)
+    collector.publish(learner.params)
+    notes = list(dict.fromkeys(p.note for p in (forward, learner.program) if p.note))
+    pipeline = Pipeline(
+        config, cycle, spec, collector, store, sampler, learner, forward, trace, seconds, notes
+    )
+    with _timed(seconds, "warm-up"):
+        _warm(pipeline)
+    return pipeline
+
+
+def total_updates(config: TrainConfig) -> int:
+    """Updates of the whole run, as the schedules see it."""
+    cycle = cycle_of(config)
+    cycles = -(-config.total_env_steps // cycle.env_steps)
+    before = -(-config.learning_starts_env_steps // cycle.env_steps)
+    return max(1, (cycles - before) * cycle.updates)
+
+
+def _warm(pipeline: Pipeline) -> None:
+    """Run every kernel and program once on scratch of the same types, so that none is compiled or first touched
+    during the run. The run's own state is left as it was."""
+    config, spec, learner = pipeline.config, pipeline.spec, pipeline.learner
+    block = new_block(spec, 2, 1)
+    if config.world().native:
+        env = config.world().make(1)
+        scratch = Inline(
+            env, pipeline.forward, replace(config.explore, start=0.5, end=0.5), steps=2, seed=0, trace=Trace(16)
+        )
+        scratch.publish(learner.params)
+        block = scratch.next_block()
+        env.close()
+    elif block.mask is not None:
+        block.mask.fill(True)
+    pipeline.collector.warm()
+    scratch_store = Store(spec, replace(config.replay, capacity=64 + 4 * config.replay.n_step), 1, config.learner.gamma)
+    for _ in range(16):
+        scratch_store.write(block)
+    if scratch_store.size:
+        pipeline.sampler.choose(scratch_store.window(), 0, 0, pipeline._slots)
+        scratch_store.gather(pipeline._slots, learner.batch)
+    before = learner.state()
+    try:
+        learner.update()
+    finally:
+        learner.set_state(before)
+
+
+class _timed:
+    def __init__(self, seconds: dict[str, float], name: str) -> None:
+        self.seconds, self.name = seconds, name
+
+    def __enter__(self) -> None:
+        self.started = time.perf_counter()
+
+    def __exit__(self, *error: Any) -> None:
+        self.seconds[self.name] = time.perf_counter() - self.started

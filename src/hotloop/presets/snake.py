@@ -1,0 +1,39 @@
+"""Snake on a 10×10 board."""
+
+from typing import Any
+
+_BASIC: dict[str, Any] = {
+    "lanes": 256,
+    "total_env_steps": 3_000_000,
+    "samples_per_step": 2.0,
+    "learning_starts_env_steps": 20_000,
+    "network": {"name": "mlp", "hidden": [128, 128]},
+    "explore": {"start": 1.0, "end": 0.01, "decay_env_steps": 300_000},
+    "replay": {"capacity": 200_000},
+    "learner": {
+        "batch_size": 64,
+        "gamma": 0.99,
+        "target_every_updates": 1_000,
+        "optimizer": {"learning_rate": 1e-3, "learning_rate_end": 0.0, "max_grad_norm": 1.0},
+    },
+    "env": {"size": 10, "observation": "basic"},
+}
+
+PRESETS = {
+    "default": _BASIC,
+    "flood": {**_BASIC, "env": {"size": 10, "observation": "flood"}},
+    "grid": {
+        **_BASIC,
+        "lanes": 64,
+        "total_env_steps": 1_000_000,
+        "network": {
+            "name": "nature_cnn",
+            "channels": [32, 64],
+            "kernels": [3, 3],
+            "strides": [1, 2],
+            "padding": 1,
+            "features": 128,
+        },
+        "env": {"size": 10, "observation": "grid"},
+    },
+}

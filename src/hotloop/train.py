@@ -1,0 +1,121 @@
+"""The pipeline on one screen: envs → collect → replay → learn, weights back to collect; evaluation, checkpoints and
+metrics hang off its end."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from hotloop import checkpoint, outcome
+from hotloop.aside import Aside
+from hotloop.config import TrainConfig
+from hotloop.core.errors import UserError
+from hotloop.core.options import to_dict
+from hotloop.learn.learner import NotFinite
+from hotloop.meter import Meter
+from hotloop.pipeline import Pipeline, build_pipeline
+from hotloop.run import RunFolder, events
+from hotloop.stop import Stop
+from hotloop.trace import Trace
+
+
+class Display(Protocol):
+    """Where a run shows itself."""
+
+    def note(self, text: str) -> None: ...
+    def ready(self, pipeline: Pipeline, env_steps: int) -> None: ...
+    def row(self, row: dict[str, Any]) -> None: ...
+    def finish(self, summary: dict[str, Any]) -> None: ...
+
+
+def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = False) -> dict[str, Any]:
+    """Run to the end of the budget, or to a signal -> the summary, which also stands in the run folder."""
+    trace = Trace()
+    trace.track("main")
+    pipeline = build_pipeline(config, trace)
+    meter = Meter(pipeline.spec.measures)
+    try:
+        if resume:
+            _restore(pipeline, meter, run, display)
+        else:
+            run.write_config(to_dict(config))  # only now: what cannot be built leaves the folder free
+        scalars = events(run, config.tensorboard, pipeline.collector.env_steps if resume else None)
+        with Stop() as stop, Aside[np.ndarray](lambda: trace.track("learn")) as aside:
+            display.ready(pipeline, pipeline.collector.env_steps)
+            meter.start(pipeline.collector.env_steps, pipeline.learner.updates)
+            try:
+                _loop(config, pipeline, aside, stop, meter, run, display, trace)
+            except NotFinite as why:
+                _save(config, pipeline, meter, run, display)
+                raise UserError(f"stopped: {why}; batch in {outcome.dump_batch(run, pipeline)}, checkpoint saved") from None
+            summary = outcome.finish(config, pipeline, meter, run, trace, stopped_by=stop.signal)
+            _save(config, pipeline, meter, run, display)
+        run.write_summary(summary)
+        display.finish(summary)
+        return summary
+    finally:
+        pipeline.close()
+
+
+def _loop(
+    config: TrainConfig, pipeline: Pipeline, aside: Aside[np.ndarray], stop: Stop, meter: Meter, run: RunFolder,
+    display: Display, trace: Trace,
+) -> None:
+    """One pass is one cycle. With overlap the updates of a cycle use the replay as it stood at its start, and its
+    block is collected with the weights of the cycle before: nothing depends on timing."""
+    collector, store, learner = pipeline.collector, pipeline.store, pipeline.learner
+    wait, commit = trace.section("wait"), trace.section("commit")
+    while collector.env_steps < config.total_env_steps and not stop.asked:
+        learns, stats = pipeline.learning(collector.env_steps), None
+        if learns and config.overlap:
+            aside.start(pipeline.learn)
+        block = collector.next_block()
+        if learns and config.overlap:
+            with wait:
+                stats = aside.wait()
+        with commit:
+            store.write(block)
+        if learns and not config.overlap:
+            stats = pipeline.learn()
+        collector.publish(learner.params)
+
+        env_steps, finished = collector.env_steps, collector.finished
+        meter.cycle(env_steps, finished, stats)
+        if _due(config.log_every, env_steps, pipeline):
+            row = meter.row(env_steps, learner.updates) | outcome.gauges(pipeline)
+            if _due(config.evaluate_every_env_steps, env_steps, pipeline):
+                with meter.pause("evaluate"):
+                    row |= outcome.evaluation(pipeline, learner.updates)
+            run.metrics(row)
+            display.row(row)
+        if _due(config.checkpoint_every_env_steps, env_steps, pipeline) and env_steps < config.total_env_steps:
+            with meter.pause("checkpoint"):
+                _save(config, pipeline, meter, run, display)
+
+
+def _due(every: int, env_steps: int, pipeline: Pipeline) -> bool:
+    """Whether a multiple of `every` env steps lies in the cycle that just ended."""
+    return every > 0 and env_steps // every != (env_steps - pipeline.cycle.env_steps) // every
+
+
+def _save(config: TrainConfig, pipeline: Pipeline, meter: Meter, run: RunFolder, display: Display) -> None:
+    """A disk that is full costs the newest checkpoint, not the run: the one before it is intact."""
+    meta = {"meter": meter.state(), "exact": pipeline.exact, **outcome.fingerprint(config)}
+    try:
+        checkpoint.save(
+            run.checkpoints, pipeline.collector.env_steps, pipeline.state(), meta, keep=config.keep_checkpoints
+        )
+    except UserError as full:
+        display.note(str(full))
+
+
+def _restore(pipeline: Pipeline, meter: Meter, run: RunFolder, display: Display) -> None:
+    found = checkpoint.load_latest(run.checkpoints)
+    for reason in found.refused:
+        display.note(f"refused {reason}; going on from {found.path.name}")
+    for change in outcome.changes(found.meta, outcome.fingerprint(pipeline.config)):
+        display.note(f"not exact: {change}")
+    pipeline.set_state(found.arrays)
+    meter.set_state(found.meta["meter"])
+    run.cut_metrics(pipeline.collector.env_steps)
