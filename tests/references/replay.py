@@ -43,15 +43,18 @@ class Model:
     history: list[list[Step]] = field(default_factory=list)  # [lane][step]
     tail: list[tuple[dict[str, np.ndarray], np.ndarray | None]] = field(default_factory=list)  # [lane]
     finals: list[tuple[int, int]] = field(default_factory=list)  # (step, lane) of every truncation, in order
+    displaced: int = 0  # of those, how many lost their room while capacity kept their step
 
     def __post_init__(self) -> None:
         self.history = [[] for _ in range(self.lanes)]
 
     def write(self, block: Block) -> None:
+        before = len(self.finals)
         for t in range(block.steps):
             for lane in range(self.lanes):
                 self._write_one(block, t, lane)
         self.tail = [_entry(block.obs, block.mask, block.steps, lane) for lane in range(self.lanes)]
+        self._count_displaced(before)
 
     def _write_one(self, block: Block, t: int, lane: int) -> None:
         end = "truncated" if block.truncated[t, lane] else ""
@@ -65,11 +68,18 @@ class Model:
         )
 
     def cut(self) -> None:
+        before = len(self.finals)
         for lane, steps in enumerate(self.history):
             if steps and not steps[-1].end:
                 steps[-1].end = "truncated"
                 steps[-1].final_obs, steps[-1].final_mask = self.tail[lane]
                 self.finals.append((len(steps) - 1, lane))
+        self._count_displaced(before)
+
+    def _count_displaced(self, before: int) -> None:
+        lost = self.finals[max(0, before - self.final_rows) : max(0, len(self.finals) - self.final_rows)]
+        kept = [k for k in range(len(self.history[0])) if k + self.n_step <= len(self.history[0])][-self.per_lane :]
+        self.displaced += sum(not kept or step >= kept[0] for step, _ in lost)
 
     def sampleable(self) -> list[tuple[int, int]]:
         """(lane, step): the newest that capacity keeps, whose n rewards are known and whose final observation is

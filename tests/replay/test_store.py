@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hotloop.core import schema
 from hotloop.core.errors import UserError
 from hotloop.core.schema import new_batch, new_block
 from hotloop.core.types import Batch, EnvSpec, Field
@@ -108,7 +109,9 @@ def test_the_newest_n_minus_one_steps_wait_for_their_return():
         sampled(store, 6)
 
 
-def test_stacks_repeat_the_first_frame_of_the_episode():
+@pytest.mark.parametrize("poisoned", [True, False])
+def test_stacks_repeat_the_first_frame_of_the_episode(poisoned, monkeypatch):
+    monkeypatch.setattr(schema, "POISON", poisoned)
     batch = sampled(holding(counting(8, stack=4, terminated=(1,), truncated=(5,))), 0, 1, 2, 4, 5, 6)
     assert batch.obs["obs"][0, :, :, 0].tolist() == [
         [0, 0, 0, 0], [0, 0, 0, 1], [2, 2, 2, 2], [2, 2, 3, 4], [2, 3, 4, 5], [6, 6, 6, 6],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from hotloop.core import schema
 from hotloop.replay.store import Store
 from tests.replay.writing import PARTS, PIXELS, PLAIN, Writer
 
@@ -53,7 +55,10 @@ class StoreMachine(RuleBasedStateMachine):
         w.compare()
 
 
-def test_any_sequence_of_operations_equals_the_model():
+@pytest.mark.parametrize("poisoned", [True, False])
+def test_any_sequence_of_operations_equals_the_model(poisoned, monkeypatch):
+    # Poison shows what is read too early; but a poisoned end flag is an end, so new memory must be tried as well.
+    monkeypatch.setattr(schema, "POISON", poisoned)
     run_state_machine_as_test(
         StoreMachine,
         settings=settings(

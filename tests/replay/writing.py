@@ -105,7 +105,7 @@ class Writer:
         w, expected = self.store.window(), self.model.sampleable()
         offered = [(lane, w.first + age) for lane in range(w.lanes) for age in range(w.count)]
         assert offered == expected
-        assert self.store.size == len(expected)
+        assert (self.store.size, self.store.displaced) == (len(expected), self.model.displaced)
         batch = self.gather()
         for i, (lane, k) in enumerate(expected):
             assert differences(batch, i, self.model.sample(lane, k)) == [], (lane, k)

@@ -23,24 +23,24 @@ def copy_row(source, i, target, j, at):
 
 
 @kernel
-def store_entries(block, skip, start, table):
-    """block [T+1, N, words], from row `skip` on → table [N, S, words], from slot `start` on."""
+def store_entries(block, start, table):
+    """block [T+1, N, words] → table [N, S, words], from slot `start` on; of a block longer than S the end stays."""
     slots = table.shape[1]
     for lane in range(block.shape[1]):
         slot = start
-        for t in range(skip, block.shape[0]):
+        for t in range(block.shape[0]):
             for w in range(block.shape[2]):
                 table[lane, slot, w] = block[t, lane, w]
             slot = slot + 1 if slot + 1 < slots else 0
 
 
 @kernel
-def store_finals(block, skip, start, final_row, table):
+def store_finals(block, start, final_row, table):
     """block [T, N, words] → table [R, words], where a step was given a row. In order of time, so that the last one
-    stays where one block uses a row twice."""
+    stays where one block uses a slot or a row twice."""
     slots = final_row.shape[1]
     slot = start
-    for t in range(skip, block.shape[0]):
+    for t in range(block.shape[0]):
         for lane in range(block.shape[1]):
             row = final_row[lane, slot]
             if row >= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hotloop.core.jit import inline, kernel
+from hotloop.core.jit import kernel
 
 GOES_ON, TERMINATED, TRUNCATED = 0, 1, 2
 
@@ -20,7 +20,7 @@ STEPS, FINALS, FLOOR, DISPLACED = 0, 1, 2, 3
 OBS, OBS_BACK, NEXT, NEXT_BACK, FINAL = 0, 1, 2, 3, 4
 
 
-@inline
+@kernel
 def take_final_row(cursor, final_owner, step, lane, oldest_kept):
     """The row for the final observation of one truncated step. What lay there is lost, so every transition that
     could reach it leaves the window: the floor rises past its owner, in all lanes alike."""
@@ -43,7 +43,6 @@ def commit(
     reward,  # [T, N] float32
     terminated,  # [T, N] bool
     truncated,  # [T, N] bool
-    skip,  # steps at the front of the block that would be overwritten by its own end
     num_actions,
     oldest_kept,  # the oldest step that capacity keeps once this block is in
     cursor,
@@ -62,7 +61,7 @@ def commit(
                 return -1
     slots = to_end.shape[1]
     finals_before = cursor[FINALS]
-    for t in range(skip, steps):
+    for t in range(steps):
         step = cursor[STEPS] + t
         slot = step % slots
         for lane in range(lanes):
@@ -78,6 +77,28 @@ def commit(
                 to_end[lane, slot] = GOES_ON
     cursor[STEPS] += steps
     return cursor[FINALS] - finals_before
+
+
+@kernel
+def before(position, steps, slots):
+    """The position some steps earlier."""
+    return position - steps if steps <= position else position - steps + slots
+
+
+@kernel
+def add_up(from_reward, from_end, lane, start, powers):
+    """The discounted rewards of up to n steps, not beyond the end of the episode → (sum in float64, how many steps,
+    position of the last of them, how it ended)."""
+    n, slots = powers.shape[0] - 1, from_end.shape[1]
+    total = powers[0] * np.float64(from_reward[lane, start])
+    end = np.int64(from_end[lane, start])
+    last, taken = start, 1
+    while taken < n and end == GOES_ON:
+        last = last + 1 if last + 1 < slots else 0
+        total += powers[taken] * np.float64(from_reward[lane, last])
+        end = np.int64(from_end[lane, last])
+        taken += 1
+    return total, taken, last, end
 
 
 @kernel
@@ -100,7 +121,6 @@ def resolve(
 ):
     """Everything of a batch that is not an observation. Returns the first slot outside the window, or -1."""
     lanes, slots_per_lane = from_end.shape
-    n = powers.shape[0] - 1
     for u in range(slots.shape[0]):
         for b in range(slots.shape[1]):
             i = u * slots.shape[1] + b
@@ -114,23 +134,11 @@ def resolve(
                 return i
             base = lane * slots_per_lane
 
-            back, p = 0, start
-            while back < reach and back < first + age:  # step 0 has nothing before it
-                p = p - 1 if p > 0 else slots_per_lane - 1
-                if from_end[lane, p] != GOES_ON:
-                    break
+            # Step 0 has nothing before it, whatever lies in the slot before its own.
+            back, most = 0, min(reach, first + age)
+            while back < most and from_end[lane, before(start, back + 1, slots_per_lane)] == GOES_ON:
                 back += 1
-
-            total = 0.0
-            p, last = start, start
-            taken = 0
-            end = GOES_ON
-            while taken < n and end == GOES_ON:
-                last = p
-                total += powers[taken] * np.float64(from_reward[lane, p])
-                end = from_end[lane, p]
-                p = p + 1 if p + 1 < slots_per_lane else 0
-                taken += 1
+            total, taken, last, end = add_up(from_reward, from_end, lane, start, powers)
 
             action[u, b] = from_action[lane, start]
             reward[u, b] = total
@@ -138,14 +146,15 @@ def resolve(
             weight[u, b] = 1.0
             where[i, OBS] = slot
             where[i, OBS_BACK] = back
-            where[i, NEXT] = base + p
+            following = last + 1 if last + 1 < slots_per_lane else 0
+            where[i, NEXT] = base + following
             where[i, NEXT_BACK] = min(back + taken, reach)
             where[i, FINAL] = -1
             if end == TERMINATED:
                 where[i, NEXT] = -1
             elif end == TRUNCATED:
-                # Slot p begins another episode: the true next observation is the final one, and the frames before
-                # it in a stack are those of the last slot of this episode.
+                # The following slot begins another episode: the true next observation is the final one, and the
+                # frames before it in a stack are those of the last slot of this episode.
                 where[i, NEXT] = base + last
                 where[i, NEXT_BACK] = min(back + taken - 1, reach)
                 where[i, FINAL] = from_final_row[lane, last]

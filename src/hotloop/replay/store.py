@@ -82,10 +82,9 @@ class Store:
         where the block before it ended, unless `cut` was called in between."""
         self._check(block)
         a, total, lanes = self._arrays, block.steps, self.lanes
-        skip = max(0, total - (self.slots_per_lane - 1))
-        start = (int(a["cursor"][STEPS]) + skip) % self.slots_per_lane
+        start = int(a["cursor"][STEPS]) % self.slots_per_lane
         finals = nstep.commit(
-            block.action, block.reward, block.terminated, block.truncated, skip, self.spec.num_actions,
+            block.action, block.reward, block.terminated, block.truncated, self.spec.num_actions,
             self._oldest_kept(total), a["cursor"], a["action"], a["reward"], a["end"], a["final_row"], a["final_owner"],
         )  # fmt: skip
         if finals < 0:
@@ -93,17 +92,17 @@ class Store:
         warm = total == 0
         for part in self._parts:
             seen = frames.as_words(block.obs[part.name], (total + 1, lanes), part.entry_bytes)
-            frames.store_entries(seen, skip, start, part.by_lane)
+            frames.store_entries(seen, start, part.by_lane)
             if finals or warm:
                 ended = frames.as_words(block.final_obs[part.name], (total, lanes), part.entry_bytes)
-                frames.store_finals(ended, skip, start, a["final_row"], part.final)
+                frames.store_finals(ended, start, a["final_row"], part.final)
         if block.mask is not None:
             packed = frames.pack(block.mask.reshape(-1, self.spec.num_actions))
-            frames.store_entries(packed.reshape(total + 1, lanes, -1), skip, start, a["mask"])
+            frames.store_entries(packed.reshape(total + 1, lanes, -1), start, a["mask"])
         if block.final_mask is not None and (finals or warm):
             packed = frames.pack(block.final_mask.reshape(-1, self.spec.num_actions))
             packed = packed.reshape(total, lanes, ceil(self.spec.num_actions / 8))
-            frames.store_finals(packed, skip, start, a["final_row"], a["final_mask"])
+            frames.store_finals(packed, start, a["final_row"], a["final_mask"])
         self._window = self._current_window()
 
     def cut(self) -> None:
