@@ -24,7 +24,7 @@ class Options:
     name: Literal["adam", "adamw", "rmsprop"] = option("adam", "adam, adamw or rmsprop")
     learning_rate: float = option(1e-3, "step size at the first update", gt=0)
     learning_rate_end: float = option(-1.0, "step size at the last update, linear between; below 0: no schedule")
-    eps: float = option(1e-8, "added to the denominator", ge=0)
+    eps: float = option(1e-8, "added to the denominator", gt=0)
     beta1: float = option(0.9, "decay of the first moment (adam, adamw)", ge=0, le=0.999999)
     beta2: float = option(0.999, "decay of the second moment (adam, adamw)", ge=0, le=0.999999)
     alpha: float = option(0.95, "decay of the squared gradient (rmsprop)", ge=0, le=0.999999)

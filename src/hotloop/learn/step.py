@@ -111,7 +111,9 @@ def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tup
     with torch.enable_grad():
         out = update.variant.loss(lambda obs: update.forward(views, obs), batch, frozen, update.variant_options)
         loss = (out.loss * batch.weight).mean()
-        gradient = update.layout.flat(torch.autograd.grad(loss, views))
+        # A user's module may hold parameters that its output does not depend on: their gradient is zero.
+        gradients = torch.autograd.grad(loss, views, allow_unused=True, materialize_grads=True)
+    gradient = update.layout.flat(gradients)
     loss, norm = loss.detach(), torch.linalg.vector_norm(gradient)
     limit = update.optimizer.max_grad_norm
     if limit > 0:
@@ -122,7 +124,8 @@ def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tup
     applied = torch.isfinite(loss) & torch.isfinite(norm)
     new = [stepped, *new_moments]
     if target is not None:
-        new.append(target + update.target_tau * (stepped - target))
+        # A tau of 1 copies to the bit, which a difference added again would not.
+        new.append(stepped if update.target_tau == 1.0 else target + update.target_tau * (stepped - target))
     kept = [torch.where(applied, n, old) for n, old in zip(new, carry, strict=True)]
     stats = torch.stack([loss, out.q.mean(), norm, applied.to(torch.float32)])
     return kept, [stats, out.priority.detach()]
