@@ -57,7 +57,13 @@ def _scaled(part: Tensor, scale: float) -> Tensor:
 
 
 def _users_own(spec: EnvSpec, name: str, options: Mapping[str, Any]) -> nn.Module:
-    module = discover.by_path(name)(spec, **options)
+    make = discover.by_path(name)
+    try:
+        module = make(spec, **options)
+    except UserError:
+        raise
+    except Exception as error:
+        raise _theirs(f"network {name!r} could not be made", error) from error
     if not isinstance(module, nn.Module):
         raise UserError(f"network {name!r} gave {type(module).__name__}; it must return a torch.nn.Module")
     return module
@@ -67,11 +73,25 @@ def _check(network: QNetwork, spec: EnvSpec, name: str) -> None:
     """Run one observation through, so that a wrong shape is found here and not in a compiler."""
     if not any(p.requires_grad for p in network.parameters()):
         raise UserError(f"network {name!r} has no parameters to train")
+    held = [n for n, p in network.torso.named_parameters() if not p.requires_grad]
+    if held:
+        raise UserError(f"network {name!r}: {held[0]} has requires_grad=False and would be trained; make it a buffer")
     kinds = {p.dtype for p in network.parameters()}
     if kinds != {torch.float32}:
         raise UserError(f"network {name!r} has parameters of {', '.join(map(str, kinds))}; only float32 is supported")
     example = {f.name: torch.zeros((2, *f.seen), dtype=getattr(torch, f.dtype)) for f in spec.observation}
-    with torch.no_grad():
-        shape = tuple(network(example).shape)
+    try:
+        with torch.no_grad():
+            q = network(example)
+    except Exception as error:
+        seen = ", ".join(f"{f.name} (2, {', '.join(map(str, f.seen))})" for f in spec.observation)
+        raise _theirs(f"network {name!r} failed on a batch of 2, {seen}", error) from error
+    shape = tuple(q.shape) if isinstance(q, Tensor) else type(q).__name__
     if shape != (2, spec.num_actions):
         raise UserError(f"network {name!r} gives shape {shape} for a batch of 2; expected (2, {spec.num_actions})")
+
+
+def _theirs(what: str, error: Exception) -> UserError:
+    """An error inside a user's module as one line; the traceback stays chained for those who call from Python."""
+    first_line = (str(error).strip().splitlines() or [""])[0]
+    return UserError(f"{what}: {type(error).__name__}: {first_line}")
