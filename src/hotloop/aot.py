@@ -138,7 +138,8 @@ def _environment() -> str:
     with tensors."""
     source = hashlib.sha256()
     root = Path(__file__).parent
-    for file in sorted([*root.glob("learn/**/*.py"), *root.glob("networks/*.py"), Path(__file__)]):
+    ours = [*root.glob("learn/**/*.py"), *root.glob("networks/*.py"), root / "collect" / "forward.py", Path(__file__)]
+    for file in sorted(ours):
         source.update(file.relative_to(root).as_posix().encode())
         source.update(file.read_bytes())
     isa = torch.backends.cpu.get_cpu_capability()
