@@ -118,6 +118,7 @@ class Inline:
             self.env.reset(self._seed + self._batched_steps, self._first)
             self._seen.start(self._first.obs)
             self._keep_last()
+            self.episodes = Episodes(self.env.lanes)
             return
         self.env.set_state(_under("env.", state))
         self._seen.set_state(_under("seen.", state))
