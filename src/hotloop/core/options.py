@@ -4,6 +4,7 @@ flag fail with the same one-line message naming the path of the key."""
 from __future__ import annotations
 
 import math
+import operator
 import types
 import typing
 from collections.abc import Mapping
@@ -11,12 +12,16 @@ from dataclasses import MISSING, field, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
 from hotloop.core.errors import UserError, unknown
 
 T = TypeVar("T")
 
 
-def option(default: Any, help: str, *, ge: float | None = None, gt: float | None = None, le: float | None = None) -> Any:
+def option(
+    default: Any, help: str, *, ge: float | None = None, gt: float | None = None, le: float | None = None
+) -> Any:
     """A field of an Options dataclass: its default, its line of help, and the range it must lie in."""
     return field(default=default, metadata={"help": help, "ge": ge, "gt": gt, "le": le})
 
@@ -60,21 +65,22 @@ def to_dict(options: Any) -> dict[str, Any]:
 def _convert(kind: Any, value: Any, path: str, base: Any, limits: Mapping[str, Any]) -> Any:
     if is_dataclass(kind):
         if not isinstance(value, Mapping):
-            raise UserError(f"option {path} is a group; got {value!r}")
+            raise UserError(f"option {path} is a group; got {shown(value)}")
         return from_dict(kind, value, f"{path}.", base)  # type: ignore[arg-type]
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         (inner,) = [a for a in typing.get_args(kind) if a is not type(None)]
-        return None if value is None or value == "none" else _convert(inner, value, path, None, limits)
+        absent = value is None or (isinstance(value, str) and value == "none")
+        return None if absent else _convert(inner, value, path, None, limits)
     if typing.get_origin(kind) is Literal:
         choices = typing.get_args(kind)
-        if value not in choices:
-            raise UserError(f"option {path} = {value!r}: choose one of {', '.join(map(str, choices))}")
+        if not isinstance(value, str) or value not in choices:
+            raise UserError(f"option {path} = {shown(value)}: choose one of {', '.join(map(str, choices))}")
         return value
     if typing.get_origin(kind) is tuple:
         return _tuple(kind, value, path, limits)
     if typing.get_origin(kind) is dict or kind is dict:
         if not isinstance(value, Mapping):
-            raise UserError(f"option {path} is a group; got {value!r}")
+            raise UserError(f"option {path} is a group; got {shown(value)}")
         return dict(value)
     return _in_range(_scalar(kind, value, path), path, limits)
 
@@ -83,20 +89,20 @@ def _tuple(kind: Any, value: Any, path: str, limits: Mapping[str, Any]) -> tuple
     inner = typing.get_args(kind)[0]
     items = [v for v in value.split(",") if v.strip()] if isinstance(value, str) else value
     if not isinstance(items, list | tuple):
-        raise UserError(f"option {path} = {value!r}: expected a list such as 128,128")
+        raise UserError(f"option {path} = {shown(value)}: expected a list such as 128,128")
     return tuple(_in_range(_scalar(inner, v, path), path, limits) for v in items)
 
 
 def _scalar(kind: type, value: Any, path: str) -> Any:
     """One value of type int, float, bool or str, from TOML (already typed) or from text."""
-    wrong = UserError(f"option {path} = {value!r}: expected {_NAMES.get(kind, kind.__name__)}")
+    wrong = UserError(f"option {path} = {shown(value)}: expected {_NAMES.get(kind, kind.__name__)}")
     if kind is bool:
-        if isinstance(value, bool):
-            return value
-        text = str(value).lower()
-        if text in ("true", "yes", "on", "1"):
+        if isinstance(value, bool | np.bool_):
+            return bool(value)
+        text = value.lower() if isinstance(value, str) else value
+        if isinstance(text, str | int) and text in ("true", "yes", "on", "1", 1):
             return True
-        if text in ("false", "no", "off", "0"):
+        if isinstance(text, str | int) and text in ("false", "no", "off", "0", 0):
             return False
         raise wrong
     if kind is str:
@@ -105,19 +111,38 @@ def _scalar(kind: type, value: Any, path: str) -> Any:
         return value
     if isinstance(value, bool):
         raise wrong
-    try:
-        number = float(value) if not isinstance(value, str) else float(value.replace("_", "").strip())
-    except (TypeError, ValueError):
-        raise wrong from None
-    if math.isnan(number):
-        raise wrong
+    text = value.replace("_", "").strip() if isinstance(value, str) else value
     if kind is int:
-        if not math.isfinite(number) or number != int(number):
-            raise wrong
-        return int(value) if isinstance(value, int) else int(number)
-    return number
+        exact = _whole(text)
+        if exact is not None:
+            return _in_range(exact, path, _INT64)
+    try:
+        number = float(text)
+    except (TypeError, ValueError, OverflowError):
+        raise wrong from None
+    if not math.isfinite(number) or (kind is int and number != int(number)):
+        raise wrong
+    return _in_range(int(number), path, _INT64) if kind is int else number
 
 
+def _whole(value: Any) -> int | None:
+    """A whole number that a float could not hold without rounding; None where the value is not one."""
+    try:
+        return int(value) if isinstance(value, str) else operator.index(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def shown(value: Any) -> str:
+    """A value on one line, however long it is."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a whole number of more than 4,300 digits, or a class of the user's
+        text = f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+_INT64 = {"ge": -(2**63), "le": 2**63 - 1}  # what TOML and NumPy can hold
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
@@ -129,5 +154,5 @@ def _in_range(value: Any, path: str, limits: Mapping[str, Any]) -> Any:
     ):
         bound = limits.get(name)
         if bound is not None and not holds(value, bound):
-            raise UserError(f"option {path} = {value!r}: must be {sign} {bound:g}")
+            raise UserError(f"option {path} = {shown(value)}: must be {sign} {bound}")
     return value
