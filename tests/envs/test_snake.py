@@ -45,6 +45,21 @@ def sweep(game) -> int:
     return {0: 0, 3: 1, 1: 2}.get(turn, 1)
 
 
+def pieces(game) -> int:
+    """Number of connected pieces of the free cells, by search."""
+    left = {(x, y) for x in range(game.size) for y in range(game.size)} - set(game.body)
+    count = 0
+    while left:
+        count += 1
+        todo = [left.pop()]
+        while todo:
+            x, y = todo.pop()
+            near = {(x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)} & left
+            left -= near
+            todo += near
+    return count
+
+
 def compare(size, observation, steps, lanes=4, max_steps=500, timeout_reward=-5.0, policy="careful", seed=1):
     options = Options(size=size, observation=observation, max_steps=max_steps, timeout_reward=timeout_reward)
     env = make(options, lanes, first_lane=2)
@@ -55,6 +70,10 @@ def compare(size, observation, steps, lanes=4, max_steps=500, timeout_reward=-5.
     env.reset(seed, out)
     rolls = rng.integers(0, 3, (steps, lanes))
     for t in range(steps):
+        if observation == "flood":
+            known = env.state()["lane"]
+            kept = known[:, snake.EULER] + (known[:, snake.BORDER] == 0)
+            assert kept.tolist() == [pieces(game) for game in games]
         for lane, game in enumerate(games):
             assert np.array_equal(out.obs["obs"][lane], np.asarray(getattr(game, observation)(), np.float32))
             if policy != "random":

@@ -85,7 +85,7 @@ def _move(i, action, body):
     """One explicit Euler step, in Gymnasium's order of operations. See https://coneural.org/florian/papers/05_cart_pole.pdf"""
     speed, angle, turn = body[i, 1], body[i, 2], body[i, 3]
     force = FORCE if action == 1 else -FORCE
-    # math, not np: NumPy's vectorised sine differs from the C library's in the last bit
+    # math, not np: compiled or not, it is the C library's sine, where NumPy may bring its own
     cosine, sine = math.cos(angle), math.sin(angle)
     push = (force + POLE_MOMENT * (turn * turn) * sine) / MASS
     turning = (GRAVITY * sine - cosine * push) / (HALF_POLE * (4.0 / 3.0 - POLE_MASS * (cosine * cosine) / MASS))
