@@ -10,9 +10,9 @@ from math import ceil
 from typing import Any
 
 from hotloop.collect import act
-from hotloop.core import discover
+from hotloop.core import discover, toml
 from hotloop.core.errors import UserError
-from hotloop.core.options import from_dict, option, to_dict
+from hotloop.core.options import from_dict, option, shown, to_dict
 from hotloop.envs._world import World, world
 from hotloop.learn import learner
 from hotloop.networks._heads import HEADS
@@ -21,6 +21,9 @@ from hotloop.replay import plan
 
 def _group(help: str) -> Any:
     return field(default_factory=dict, metadata={"help": help, "ge": None, "gt": None, "le": None})
+
+
+LONGEST_CYCLE = 4_096  # batched steps
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,9 @@ class TrainConfig:
     lanes: int = option(16, "copies of the environment stepped together", ge=1)
     workers: int = option(0, "processes that collect; 0: this process, the only way in this version", ge=0, le=0)
     samples_per_step: float = option(8.0, "samples replayed per env step = updates × batch / env steps", gt=0)
-    cycle_steps: int = option(0, "batched steps per cycle; 0: chosen so that a cycle pays for whole updates", ge=0)
+    cycle_steps: int = option(
+        0, "batched steps per cycle; 0: chosen so that a cycle pays for whole updates", ge=0, le=LONGEST_CYCLE
+    )
     learning_starts_env_steps: int = option(1_000, "env steps collected before the first update", ge=0)
     overlap: bool = option(True, "collect and learn at the same time, with weights one cycle old; false: in turn")
     compile: bool = option(True, "compile update and acting to native code; false: eager, the reference")
@@ -66,7 +71,6 @@ class TrainConfig:
         return {k: v for k, v in self.variant.items() if k != "name"}
 
 
-LONGEST_CYCLE = 4_096  # batched steps
 DEFAULT_GROUPS = {"network": {"name": "mlp", "head": "scalar"}, "variant": {"name": "dqn"}}
 
 
@@ -79,6 +83,9 @@ def resolve(*layers: Mapping[str, Any]) -> TrainConfig:
     config = from_dict(TrainConfig, merged)
     if not config.workload:
         raise UserError("no workload; name a world (hotloop list), a Gymnasium id or module:factory")
+    for group, key in (("network", "name"), ("network", "head"), ("variant", "name")):
+        if not isinstance(name := getattr(config, group)[key], str):
+            raise UserError(f"option {group}.{key} = {shown(name)}: expected text")
     filled = {"env": to_dict(config.world().options)}
     filled["network"] = _filled("hotloop.networks", "network.", config.network, ("head",))
     filled["variant"] = _filled("hotloop.learn.variants", "variant.", config.variant, ())
@@ -86,8 +93,8 @@ def resolve(*layers: Mapping[str, Any]) -> TrainConfig:
         raise UserError(f"option network.head = {config.network['head']!r}: choose one of {', '.join(HEADS)}")
     discover.load("hotloop.replay.samplers", config.replay.sampler)
     config = from_dict(TrainConfig, {**to_dict(config), **filled})
-    cycle_of(config)
     _check_consistent(config)
+    _check_writable(config)
     return config
 
 
@@ -95,7 +102,7 @@ def merge(base: dict[str, Any], layer: Mapping[str, Any]) -> None:
     """Write `layer` over `base`, group by group. A part that is renamed starts without the former part's options."""
     for key, value in layer.items():
         if isinstance(value, Mapping) and isinstance(base.get(key), dict):
-            if "name" in value and value["name"] != base[key].get("name"):
+            if key in DEFAULT_GROUPS and "name" in value and value["name"] != base[key].get("name"):
                 base[key] = {k: v for k, v in base[key].items() if k == "head"}
             merge(base[key], value)
         else:
@@ -122,21 +129,33 @@ class Cycle:
 
 
 def cycle_of(config: TrainConfig) -> Cycle:
-    """T and U with U × batch = T × lanes × samples_per_step exactly, or an error with the nearest ratio that works."""
-    lanes, batch = config.lanes, config.learner.batch_size
-    ratio = Fraction(config.samples_per_step).limit_denominator(1_000_000) * lanes / batch  # updates per batched step
-    smallest = ratio.denominator
-    steps = config.cycle_steps or _chosen_steps(ratio)
-    if steps % smallest or steps > LONGEST_CYCLE:
-        updates = max(1, round(steps * ratio)) if config.cycle_steps else max(1, round(64 * ratio))
-        steps = config.cycle_steps or 64
-        nearest = Fraction(updates * batch, steps * lanes)
-        raise UserError(
-            f"samples_per_step = {config.samples_per_step:g} needs {float(steps * ratio):g} updates of {batch} per cycle "
-            f"of {steps} × {lanes} env steps, not a whole number; nearest: --samples-per-step {float(nearest):.10g}"
-            + (f", or --cycle-steps {smallest * max(1, round(steps / smallest))}" if smallest <= LONGEST_CYCLE else "")
-        )
-    return Cycle(steps, int(steps * ratio), steps * lanes)
+    """T and U with U × batch = T × lanes × samples_per_step, or an error with the nearest ratio that works."""
+    lanes, batch, asked = config.lanes, config.learner.batch_size, config.cycle_steps
+    exact = Fraction(config.samples_per_step) * lanes / batch  # updates per batched step
+    # A ratio written with a few digits means the fraction next to it, such as 0.333333333 a third.
+    ratio = exact.limit_denominator(LONGEST_CYCLE)
+    if abs(ratio - exact) <= exact / 10**9:
+        steps = asked or _chosen_steps(ratio)
+        if steps % ratio.denominator == 0:
+            return Cycle(steps, int(steps * ratio), steps * lanes)
+        times = min(max(1, round(steps / ratio.denominator)), LONGEST_CYCLE // ratio.denominator)
+        other = f", or --cycle-steps {ratio.denominator * times}"
+    else:
+        other = ""
+    nearest = Fraction(max(1, round(asked * exact)), asked) if asked else max(ratio, Fraction(1, LONGEST_CYCLE))
+    steps = asked or nearest.denominator
+    raise UserError(
+        f"samples_per_step = {config.samples_per_step:g} needs {float(steps * exact):.6g} updates of {batch} per cycle "
+        f"of {steps} × {lanes} env steps, not a whole number; nearest: --samples-per-step "
+        f"{float(nearest * batch / lanes):.12g}{other}"
+    )
+
+
+def learning_from(config: TrainConfig) -> int:
+    """Env steps after which the first cycle that learns begins: enough by the config, and enough for one batch."""
+    cycle = cycle_of(config).env_steps
+    needed = config.learner.batch_size + config.lanes * (config.replay.n_step - 1)
+    return -(-max(config.learning_starts_env_steps, needed) // cycle) * cycle
 
 
 def _chosen_steps(ratio: Fraction) -> int:
@@ -150,7 +169,9 @@ def _chosen_steps(ratio: Fraction) -> int:
 def _check_consistent(config: TrainConfig) -> None:
     cycle, batch, capacity = cycle_of(config), config.learner.batch_size, config.replay.capacity
     if batch > capacity:
-        raise UserError(f"learner.batch_size = {batch} is more than replay.capacity = {capacity}; lower one, raise the other")
+        raise UserError(
+            f"learner.batch_size = {batch} is more than replay.capacity = {capacity}; lower one, raise the other"
+        )
     window = capacity // config.lanes
     if config.replay.n_step > max(1, window):
         raise UserError(
@@ -162,8 +183,18 @@ def _check_consistent(config: TrainConfig) -> None:
             f"a cycle of {cycle.steps} × {config.lanes} = {cycle.env_steps} env steps does not fit replay.capacity = "
             f"{capacity}; raise it, or lower --lanes"
         )
-    if config.learning_starts_env_steps >= config.total_env_steps:
+    last = (-(-config.total_env_steps // cycle.env_steps) - 1) * cycle.env_steps
+    if learning_from(config) > last:
+        key = "learning_starts_env_steps" if config.learning_starts_env_steps > last else "learner.batch_size"
         raise UserError(
-            f"learning_starts_env_steps = {config.learning_starts_env_steps} leaves nothing of total_env_steps = "
-            f"{config.total_env_steps} to learn in; lower it"
+            f"{key} = {config.learning_starts_env_steps if 'starts' in key else batch} leaves nothing of "
+            f"total_env_steps = {config.total_env_steps} to learn in, whose last cycle begins at {last}; lower it"
         )
+
+
+def _check_writable(config: TrainConfig) -> None:
+    """A run's folder holds its config, and a resume reads it."""
+    try:
+        toml.dumps(to_dict(config)).encode()
+    except (TypeError, UnicodeEncodeError, RecursionError) as why:
+        raise UserError(f"the config cannot be written down: {' '.join(str(why).split())}; use plain values") from None

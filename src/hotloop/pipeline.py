@@ -16,13 +16,15 @@ import torch
 from hotloop import aot
 from hotloop.collect.forward import forward_program
 from hotloop.collect.inline import Inline
-from hotloop.config import Cycle, TrainConfig, cycle_of
+from hotloop.config import Cycle, TrainConfig, cycle_of, learning_from
 from hotloop.core import discover, random
 from hotloop.core.clock import process_age_s
+from hotloop.core.errors import UserError
 from hotloop.core.schema import new_block
 from hotloop.core.types import Arrays, EnvSpec
 from hotloop.learn.learner import Learner
 from hotloop.networks._build import QNetwork, build
+from hotloop.replay.plan import HEADROOM, available, in_units
 from hotloop.replay.store import Store
 from hotloop.trace import Trace
 
@@ -63,11 +65,15 @@ class Pipeline:
     def check_contract(self) -> None:
         """The declared samples per step were kept, whatever the lanes, the threads and the interruptions."""
         if self.learner.updates and abs(self.samples_per_step / self.config.samples_per_step - 1) > 1e-6:
-            raise AssertionError(f"samples per step: declared {self.config.samples_per_step}, was {self.samples_per_step}")
+            raise AssertionError(
+                f"samples per step: declared {self.config.samples_per_step}, was {self.samples_per_step}"
+            )
 
     def learning(self, env_steps: int) -> bool:
         """Whether the cycle that begins after so many env steps also learns."""
-        learns = env_steps >= self.config.learning_starts_env_steps and self.store.size >= self.config.learner.batch_size
+        learns = (
+            env_steps >= self.config.learning_starts_env_steps and self.store.size >= self.config.learner.batch_size
+        )
         if learns and self.began_env_steps is None:
             self.began_env_steps = env_steps
         return learns
@@ -132,11 +138,14 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
     seconds: dict[str, float] = {}
     cycle = cycle_of(config)
     with _timed(seconds, "environment"):
-        env = config.world().make(config.lanes)
-        spec = env.spec
+        spec = config.world().spec()
     with _timed(seconds, "replay"):
+        _refuse_cycle(config, spec)  # what does not fit is refused before anything is allocated
         store = Store(spec, config.replay, config.lanes, config.learner.gamma)
         sampler = discover.load("hotloop.replay.samplers", config.replay.sampler)
+    with _timed(seconds, "lanes"):
+        env = config.world().make(config.lanes)
+        spec = env.spec
     with _timed(seconds, "compile"):
         network = build_network(config, spec)
         mark = fingerprint(config, spec, network)
@@ -156,19 +165,29 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
     collector = Inline(env, forward, config.explore, steps=cycle.steps, seed=config.seed, trace=trace)
     collector.publish(learner.params)
     notes = list(dict.fromkeys(p.note for p in (forward, learner.program) if p.note))
-    pipeline = Pipeline(
-        config, cycle, spec, collector, store, sampler, learner, forward, trace, seconds, notes
-    )
+    pipeline = Pipeline(config, cycle, spec, collector, store, sampler, learner, forward, trace, seconds, notes)
     with _timed(seconds, "warm-up"):
         _warm(pipeline)
     return pipeline
+
+
+def _refuse_cycle(config: TrainConfig, spec: EnvSpec) -> None:
+    """The block and the batches of one cycle have to lie in memory beside the replay."""
+    cycle, batch, free = cycle_of(config), config.learner.batch_size, available()
+    seen = sum(int(np.prod(f.seen, dtype=float)) * np.dtype(f.dtype).itemsize for f in spec.observation)
+    need = 2 * seen * (cycle.updates * batch + cycle.env_steps)
+    if free is not None and need > free * HEADROOM:
+        raise UserError(
+            f"one cycle of {cycle.env_steps} env steps and {cycle.updates} updates of {batch} needs "
+            f"{in_units(need)}, but {in_units(free)} are free; lower samples_per_step, lanes or learner.batch_size"
+        )
 
 
 def total_updates(config: TrainConfig) -> int:
     """Updates of the whole run, as the schedules see it."""
     cycle = cycle_of(config)
     cycles = -(-config.total_env_steps // cycle.env_steps)
-    before = -(-config.learning_starts_env_steps // cycle.env_steps)
+    before = learning_from(config) // cycle.env_steps
     return max(1, (cycles - before) * cycle.updates)
 
 

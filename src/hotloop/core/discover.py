@@ -33,6 +33,8 @@ def load(package: str, name: str) -> ModuleType:
 def by_path(path: str) -> Any:
     """The object a user names as `module:name`. The current directory is searched as `python -m` would."""
     module_name, _, attribute = path.partition(":")
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise UserError(f"{path!r}: expected module:name, such as my_games:make_maze")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
