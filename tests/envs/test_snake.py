@@ -119,9 +119,9 @@ def test_time_limits():
     env = make(Options(size=10, max_steps=5), 1)
     out = new_steps(env.spec, 1)
     env.reset(0, out)
-    for _ in range(5):
-        assert not out.terminated[0]
+    for t in range(5):
         env.step(np.zeros(1, np.int32), out)
+        assert out.terminated[0] == (t == 4)
     assert out.terminated[0] and not out.truncated[0] and out.reward[0] == -10
     assert out.measures[0].tolist()[1:] == [1, 0, 0, 0]
 
@@ -135,9 +135,9 @@ def test_the_tail_kills():
         game = reference.Snake(10, 500, -5.0, seed, 0)
         if game.food == (6, 5):  # grow to four by the first step
             break
-    for action in (0, 2, 2, 2):
-        assert not out.terminated[0]
+    for t, action in enumerate((0, 2, 2, 2)):
         env.step(np.array([action], np.int32), out)
+        assert out.terminated[0] == (t == 3)
     assert out.terminated[0] and out.measures[0].tolist() == [1, 0, 1, 0, 0]
 
 
