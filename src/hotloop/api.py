@@ -18,7 +18,7 @@ from hotloop.collect.policies import Greedy
 from hotloop.config import TrainConfig, resolve
 from hotloop.core.errors import UserError
 from hotloop.core.types import Arrays
-from hotloop.evaluate import Played, play
+from hotloop.evaluate import Played, evaluation_seed, play
 from hotloop.networks._flat import layout_of
 from hotloop.pipeline import build_network, fingerprint
 from hotloop.report.console import display
@@ -30,11 +30,18 @@ def configure(workload: str, preset: str, *layers: Mapping[str, Any]) -> TrainCo
     """Preset, then the layers in their order; later ones win."""
     if not any(workload == layer.get("workload") for layer in layers):
         layers = (*layers, {"workload": workload})
-    return resolve(presets.preset(workload, preset), *layers)
+    config = resolve(presets.preset(workload, preset), *layers)
+    if config.workload != workload:  # from a file, as a rule
+        raise UserError(f"the options are for workload {config.workload!r}, not for {workload!r}; name one of them")
+    return config
 
 
 def train(
-    workload: str, *, preset: str = "default", run: str | os.PathLike[str] | None = None, quiet: bool = False,
+    workload: str,
+    *,
+    preset: str = "default",
+    run: str | os.PathLike[str] | None = None,
+    quiet: bool = False,
     **options: Any,
 ) -> Agent:
     """Train a DQN and give back the agent; everything about it stands in its run folder.
@@ -74,11 +81,10 @@ class Agent:
         self.spec = self.world.spec()
         torch.set_num_threads(config.threads)
         network = build_network(config, self.spec)
+        weights = _weights(folder.weights, layout_of(network))
         mark = fingerprint(config, self.spec, network)
         self._greedy = Greedy(
-            self.spec,
-            forward_program(self.spec, network, mark, config.compile, config.threads),
-            _weights(folder.weights, layout_of(network)),
+            self.spec, forward_program(self.spec, network, mark, config.compile, config.threads), weights
         )
         self._folder = folder
 
@@ -93,7 +99,14 @@ class Agent:
         parts, batched = self._batch(obs)
         lanes = len(next(iter(parts.values())))
         if mask is not None:
-            mask = np.asarray(mask, np.bool_).reshape(lanes, self.spec.num_actions)
+            mask = np.asarray(mask, np.bool_)
+            if mask.size != lanes * self.spec.num_actions:
+                raise UserError(
+                    f"mask has shape {mask.shape}; expected one flag for each of {self.spec.num_actions} actions"
+                )
+            mask = mask.reshape(lanes, self.spec.num_actions)
+            if not mask.any(1).all():
+                raise UserError("mask allows no action")
         actions = self._greedy(parts, mask)
         return actions if batched else int(actions[0])
 
@@ -104,8 +117,8 @@ class Agent:
         return q if batched else q[0]
 
     def evaluate(self, episodes: int = 100, seed: int = 0) -> Played:
-        """Play greedily."""
-        return play(self.world, self._greedy, episodes, seed)
+        """Play greedily, on episodes that training never saw. The run's own seed gives those of its summary."""
+        return play(self.world, self._greedy, episodes, evaluation_seed(seed))
 
     def _batch(self, obs: Any) -> tuple[Arrays, bool]:
         """Any observation -> parts [N, *seen], and whether it was a batch."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hotloop.core.errors import UserError, unknown
+from hotloop.core.options import shown
 
 USAGE = """hotloop: deep Q-learning at the speed the machine allows
 
@@ -39,7 +40,8 @@ Go on from the newest sound checkpoint of RUN. --env-steps extends the budget.""
     "eval": """hotloop eval RUN [--episodes N] [--seed N] [--render] [--json]
 
 Greedy episodes with the weights of RUN, on seeds that training never used; mean with 95 % interval.""",
-    "play": """hotloop play WORKLOAD --policy random|heuristic|RUN [--episodes N] [--seed N] [--render] [--json] [--env.* …]
+    "play": """hotloop play WORKLOAD --policy random|heuristic|RUN [--episodes N] [--seed N] [--render] [--json]
+             [--env.OPTION VALUE …]
 
 Whole episodes with a reference policy, or with the weights of a run; mean with 95 % interval.""",
     "list": "hotloop list [--json]\n\nWorlds with their presets, networks, heads, variants.",
@@ -54,6 +56,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     except UserError as error:
         print(f"hotloop: {error}", file=sys.stderr)
         sys.exit(2)
+    except MemoryError as why:
+        print(f"hotloop: out of memory: {' '.join(str(why).split())}; lower lanes, sizes or capacity", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:  # outside the loop, where there is nothing to save
+        print("hotloop: interrupted", file=sys.stderr)
+        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
@@ -244,9 +252,11 @@ def _count(own: dict[str, Any], name: str, least: int = 1) -> int:
     try:
         value = int(own[name])
     except ValueError:
-        raise UserError(f"--{name} {own[name]!r}: expected a whole number") from None
+        raise UserError(f"--{name} {shown(own[name])}: expected a whole number") from None
     if value < least:
         raise UserError(f"--{name} {value}: must be at least {least}")
+    if value >= 2**63:
+        raise UserError(f"--{name} {value}: must be below 2^63")
     return value
 
 
@@ -255,8 +265,8 @@ def _file(path: str | None) -> list[dict[str, Any]]:
     if path is None:
         return []
     try:
-        return [tomllib.loads(Path(path).read_text())]
+        return [tomllib.loads(Path(path).read_text("utf-8"))]
     except OSError as why:
         raise UserError(f"--config {path}: {why.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as why:
-        raise UserError(f"--config {path}: not TOML: {why}") from None
+    except (ValueError, RecursionError) as why:
+        raise UserError(f"--config {path}: not TOML: {' '.join(str(why).split())}") from None

@@ -28,8 +28,8 @@ class Meter:
         self._clock = clock
         self._started = clock()
         self._paused_ns = 0
-        self._stats: list[np.ndarray] = []
-        self._finished: list[Finished] = []
+        self._sums = np.zeros(len(STATS))  # of what was applied since the last row; the last column counts
+        self._finished: list[Finished] = []  # not yet among the recent ones
         self._recent: list[tuple[float, int, np.ndarray]] = []
         self._marks: list[tuple[int, int]] = []  # (training ns, env steps) while learning
         self._every, self._skipped = 1, 0
@@ -54,7 +54,7 @@ class Meter:
             self._finished.append(finished)
         if stats is None:
             return
-        self._stats.append(stats)
+        self._sums += stats[stats[:, -1] > 0].sum(0, dtype=np.float64)
         self._skipped += 1
         if self._skipped >= self._every or not self._marks:
             self._skipped = 0
@@ -82,21 +82,22 @@ class Meter:
         return row
 
     def _losses(self) -> dict[str, float | None]:
-        if not self._stats:
-            return dict.fromkeys(STATS[:3])
-        stats = np.concatenate(self._stats)
-        self._stats = []
-        applied = stats[stats[:, 3] > 0, :3]
-        means = applied.mean(0) if len(applied) else np.full(3, np.nan)
-        return {name: float(value) for name, value in zip(STATS, means, strict=False)}
+        """Means over the updates that were applied since the last row."""
+        *sums, applied = self._sums.tolist()
+        self._sums[:] = 0.0
+        return {name: total / applied if applied else None for name, total in zip(STATS, sums, strict=False)}
 
-    def _returns(self) -> dict[str, float | None]:
-        """Means over the newest episodes, the exploring ones of training."""
+    def _newest(self) -> list[tuple[float, int, np.ndarray]]:
+        """The episodes that ended last."""
         for f in self._finished:
             rows = zip(f.returns[-_RECENT:], f.lengths[-_RECENT:], f.measures[-_RECENT:], strict=True)
             self._recent = [*self._recent, *rows][-_RECENT:]
         self._finished = []
-        if not self._recent:
+        return self._recent
+
+    def _returns(self) -> dict[str, float | None]:
+        """Means over the newest episodes, the exploring ones of training."""
+        if not self._newest():
             return {"return_mean": None, "length_mean": None, **dict.fromkeys(self.measures)}
         returns, lengths, measures = zip(*self._recent, strict=True)
         return {
@@ -119,13 +120,20 @@ class Meter:
         }
 
     def state(self) -> dict[str, Any]:
-        """For the checkpoint: figures only, nothing that training depends on."""
-        recent = [[float(r), int(n), [float(x) for x in m]] for r, n, m in self._recent]
-        return {"episodes": self.episodes, "seconds": self.seconds_before + self.now() / 1e9, "recent": recent}
+        """For the checkpoint: figures only, nothing that training depends on. With them the rows of a resumed run say
+        what those of an uninterrupted one would."""
+        recent = [[float(r), int(n), [float(x) for x in m]] for r, n, m in self._newest()]
+        return {
+            "episodes": self.episodes,
+            "seconds": self.seconds_before + self.now() / 1e9,
+            "recent": recent,
+            "sums": self._sums.tolist(),
+        }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         self.episodes, self.seconds_before = state["episodes"], state["seconds"]
         self._recent = [(r, n, np.array(m, np.float32)) for r, n, m in state["recent"]]
+        self._sums[:] = state["sums"]
 
 
 class _Pause:

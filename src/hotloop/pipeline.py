@@ -101,6 +101,15 @@ class Pipeline:
         state["began_env_steps"] = np.array([] if self.began_env_steps is None else [self.began_env_steps], np.int64)
         return state
 
+    def misfit(self, state: Mapping[str, np.ndarray]) -> str:
+        """What in a saved state another config has written; empty where nothing."""
+        own = self.state()
+        for name in sorted({*own, *state} - {"began_env_steps"}):
+            have, want = (f"{s[name].dtype} {s[name].shape}" if name in s else "absent" for s in (state, own))
+            if have != want:
+                return f"{name} is {have}, expected {want}"
+        return ""
+
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
         for name, part in (("collector", self.collector), ("store", self.store), ("learner", self.learner)):
             part.set_state({k.removeprefix(f"{name}."): v for k, v in state.items() if k.startswith(f"{name}.")})

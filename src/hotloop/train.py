@@ -3,6 +3,7 @@ metrics hang off its end."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from hotloop.core.options import to_dict
 from hotloop.learn.learner import NotFinite
 from hotloop.meter import Meter
 from hotloop.pipeline import Pipeline, build_pipeline
-from hotloop.run import RunFolder, events
+from hotloop.run import Row, RunFolder, events
 from hotloop.stop import Stop
 from hotloop.trace import Trace
 
@@ -31,27 +32,29 @@ class Display(Protocol):
 
 def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = False) -> dict[str, Any]:
     """Run to the end of the budget, or to a signal -> the summary, which also stands in the run folder."""
+    found = checkpoint.load_latest(run.checkpoints) if resume else None
     trace = Trace()
     trace.track("main")
     pipeline = build_pipeline(config, trace)
     meter = Meter(pipeline.spec.measures)
     try:
-        if resume:
-            _restore(pipeline, meter, run, display)
+        scalars = events(run, config.tensorboard, found and found.env_steps)
+        if found:
+            _restore(found, pipeline, meter, run, display)
         else:
             run.write_config(to_dict(config))  # only now: what cannot be built leaves the folder free
-        scalars = events(run, config.tensorboard, pipeline.collector.env_steps if resume else None)
         with Stop() as stop, Aside[np.ndarray](lambda: trace.track("learn")) as aside:
             display.ready(pipeline, pipeline.collector.env_steps)
             meter.start(pipeline.collector.env_steps, pipeline.learner.updates)
             try:
-                _loop(config, pipeline, aside, stop, meter, run, display, trace)
+                _loop(config, pipeline, aside, stop, meter, run, scalars, display, trace)
             except NotFinite as why:
                 _save(config, pipeline, meter, run, display)
-                raise UserError(f"stopped: {why}; batch in {outcome.dump_batch(run, pipeline)}, checkpoint saved") from None
+                batch = outcome.dump_batch(run, pipeline)
+                raise UserError(f"stopped: {why}; batch in {batch}, checkpoint saved") from None
+            _save(config, pipeline, meter, run, display)  # first: what follows may be interrupted
             summary = outcome.finish(config, pipeline, meter, run, trace, stopped_by=stop.signal)
-            _save(config, pipeline, meter, run, display)
-        run.write_summary(summary)
+            run.write_summary(summary)
         display.finish(summary)
         return summary
     finally:
@@ -59,8 +62,15 @@ def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = 
 
 
 def _loop(
-    config: TrainConfig, pipeline: Pipeline, aside: Aside[np.ndarray], stop: Stop, meter: Meter, run: RunFolder,
-    display: Display, trace: Trace,
+    config: TrainConfig,
+    pipeline: Pipeline,
+    aside: Aside[np.ndarray],
+    stop: Stop,
+    meter: Meter,
+    run: RunFolder,
+    scalars: Callable[[Row], None] | None,
+    display: Display,
+    trace: Trace,
 ) -> None:
     """One pass is one cycle. With overlap the updates of a cycle use the replay as it stood at its start, and its
     block is collected with the weights of the cycle before: nothing depends on timing."""
@@ -72,8 +82,12 @@ def _loop(
             aside.start(pipeline.learn)
         block = collector.next_block()
         if learns and config.overlap:
-            with wait:
-                stats = aside.wait()
+            try:
+                with wait:
+                    stats = aside.wait()
+            except NotFinite:
+                store.write(block)  # its env steps are counted, so the checkpoint that follows has to hold them
+                raise
         with commit:
             store.write(block)
         if learns and not config.overlap:
@@ -88,6 +102,8 @@ def _loop(
                 with meter.pause("evaluate"):
                     row |= outcome.evaluation(pipeline, learner.updates)
             run.metrics(row)
+            if scalars:
+                scalars(row)
             display.row(row)
         if _due(config.checkpoint_every_env_steps, env_steps, pipeline) and env_steps < config.total_env_steps:
             with meter.pause("checkpoint"):
@@ -110,12 +126,23 @@ def _save(config: TrainConfig, pipeline: Pipeline, meter: Meter, run: RunFolder,
         display.note(str(full))
 
 
-def _restore(pipeline: Pipeline, meter: Meter, run: RunFolder, display: Display) -> None:
-    found = checkpoint.load_latest(run.checkpoints)
+def _restore(found: checkpoint.Checkpoint, pipeline: Pipeline, meter: Meter, run: RunFolder, display: Display) -> None:
     for reason in found.refused:
         display.note(f"refused {reason}; going on from {found.path.name}")
     for change in outcome.changes(found.meta, outcome.fingerprint(pipeline.config)):
         display.note(f"not exact: {change}")
+    if wrong := pipeline.misfit(found.arrays):
+        raise UserError(
+            f"{found.path} does not fit {run.path}/config.toml: {wrong}; restore the config it was made with"
+        )
     pipeline.set_state(found.arrays)
     meter.set_state(found.meta["meter"])
-    run.cut_metrics(pipeline.collector.env_steps)
+    run.cut_metrics(found.env_steps)
+    config, before = pipeline.config, run.read_config()["total_env_steps"]
+    if config.total_env_steps != before:
+        run.write_config(to_dict(config))
+        bends = config.learner.optimizer.learning_rate_end >= 0
+        display.note(
+            f"the budget was {before:,} env steps and is {config.total_env_steps:,}"
+            + ("; the learning rate goes on along the schedule of the new one" if bends else "")
+        )
