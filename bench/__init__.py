@@ -1,0 +1,1 @@
+"""What is measured, and against whom. Not installed with the package."""
