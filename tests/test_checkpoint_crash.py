@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,6 +19,16 @@ import pytest
 
 from hotloop.checkpoint import DATA, MANIFEST, Checkpoint, digest, load, load_latest, save
 from hotloop.core.errors import UserError
+
+
+@pytest.fixture
+def tmp_path(tmp_path):
+    """In memory where there is some: thousands of fsyncs would wait for whoever else uses the disk."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="hotloop-test-") as folder:
+        yield Path(folder)
 
 
 def arrays_at(env_steps: int) -> dict[str, np.ndarray]:

@@ -103,6 +103,27 @@ def test_threads_record_at_once_without_losing_any():
     assert trace.counts() == {"steps": 4 * 2 * passes}
 
 
+def test_sections_of_two_threads_may_overlap(clock):
+    trace = Trace(clock=clock)
+    section, entered, left = trace.section("s"), threading.Event(), threading.Event()
+
+    def other():
+        with section:
+            entered.set()
+            left.wait()
+
+    trace.track("t")
+    thread = threading.Thread(target=other, name="other")
+    with section:
+        clock.advance(1)
+        thread.start()
+        entered.wait()
+        clock.advance(10)
+    left.set()  # the other one, entered last, is left last
+    thread.join()
+    assert [(t.track, t.total_ns) for t in trace.totals()] == [("t", 11), ("other", 10)]
+
+
 def test_names_of_tracks(clock):
     trace = Trace(clock=clock)
     section = trace.section("s")

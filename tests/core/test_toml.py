@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop.core import toml
@@ -17,6 +17,7 @@ scalars = st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False), te
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(text, values))
 def test_round_trip(data):
     written = toml.dumps(data)
