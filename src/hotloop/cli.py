@@ -99,10 +99,10 @@ def _train(args: list[str]) -> int:
         return 0
     workload, flags = _positional(args, "train", "WORKLOAD")
     own = _take(flags, {"run": None, "preset": "default", "config": None, "quiet": False, "json": False, "help": False})
-    from hotloop import api
+    layers = [{"workload": workload}, *_file(own["config"]), _nested(flags)]
+    from hotloop import api  # torch takes seconds to import: not before what can be refused without it
     from hotloop.run import RunFolder
 
-    layers = [{"workload": workload}, *_file(own["config"]), _nested(flags)]
     if own["help"]:
         from hotloop.help import options_help
 
@@ -117,10 +117,11 @@ def _resume(args: list[str]) -> int:
     path, flags = _positional(args, "resume", "RUN")
     own = _take(flags, {"quiet": False, "json": False, "env-steps": None})
     _nothing_left(flags, ["quiet", "json", "env-steps"])
-    from hotloop.config import resolve
     from hotloop.run import RunFolder
 
     folder = RunFolder.open(Path(path)).lock()
+    from hotloop.config import resolve
+
     more = {"total_env_steps": own["env-steps"]} if own["env-steps"] else {}
     return _run(resolve(folder.read_config(), more), folder, own, resume=True)
 
@@ -141,6 +142,9 @@ def _eval(args: list[str]) -> int:
     path, flags = _positional(args, "eval", "RUN")
     own = _take(flags, {"episodes": "100", "seed": "0", "render": False, "json": False})
     _nothing_left(flags, list(own))
+    from hotloop.run import RunFolder
+
+    RunFolder.open(Path(path))
     from hotloop import playing
 
     return playing.evaluate_run(path, _count(own, "episodes"), _count(own, "seed", 0), own["render"], own["json"])
