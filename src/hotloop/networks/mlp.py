@@ -43,5 +43,5 @@ class Flat(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
-        flat = [part.flatten(1) for part in obs.values()]
+        flat = [part.reshape(part.shape[0], -1) for part in obs.values()]  # a part may be one number per row
         return self.layers(flat[0] if len(flat) == 1 else torch.cat(flat, 1))

@@ -63,5 +63,6 @@ class ImageTorso(nn.Module):
         image = obs[self.image]
         if image.dim() > 4:  # stacked colour frames: stack and channels become one axis
             image = image.flatten(1, -3)
-        flat = [self.layers(image).flatten(1)] + [p.flatten(1) for name, p in obs.items() if name != self.image]
+        rest = [p.reshape(p.shape[0], -1) for name, p in obs.items() if name != self.image]
+        flat = [self.layers(image).flatten(1), *rest]
         return torch.relu(self.linear(flat[0] if len(flat) == 1 else torch.cat(flat, 1)))
