@@ -1,0 +1,122 @@
+"""What every network in networks/ must hold to, with every head, on every kind of observation that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from hotloop.core.discover import load, names
+from hotloop.core.errors import UserError
+from hotloop.core.types import EnvSpec, Field
+from hotloop.networks._build import PACKAGE, QNetwork, build
+from hotloop.networks._flat import forward_of, initial, layout_of
+from hotloop.networks._heads import HEADS
+
+NETWORKS = names(PACKAGE)
+SPECS = {
+    "vector": (Field("obs", (7,), "float32"),),
+    "bytes": (Field("obs", (128,), "uint8", scale=1 / 255),),
+    "stacked vector": (Field("obs", (7,), "float32", stack=3),),
+    "frames": (Field("obs", (84, 84), "uint8", stack=4, scale=1 / 255),),
+    "colour": (Field("obs", (3, 40, 48), "uint8", scale=1 / 255),),
+    "stacked colour": (Field("obs", (3, 40, 48), "uint8", stack=2, scale=1 / 255),),
+    "parts": (Field("image", (1, 36, 36), "float32"), Field("a", (5,), "float32"), Field("b", (2, 3), "bool"), Field("c", (), "float32")),
+}
+B, A = 6, 5
+
+
+def spec_of(kind: str) -> EnvSpec:
+    return EnvSpec(kind, SPECS[kind], A)
+
+
+def make(name: str, kind: str, head: str, seed: int = 0) -> QNetwork:
+    return build(spec_of(kind), name, {}, head, seed)
+
+
+def kinds_of(name: str) -> list[str]:
+    """The observations that a network takes; others it refuses in one line that names it."""
+    taken = []
+    for kind in SPECS:
+        try:
+            make(name, kind, "scalar")
+            taken.append(kind)
+        except UserError as why:
+            assert name in str(why) and "\n" not in str(why)
+    return taken
+
+
+KINDS = {name: kinds_of(name) for name in NETWORKS}
+EVERY = [(name, kind, head) for name in NETWORKS for kind in KINDS[name] for head in HEADS]
+every = pytest.mark.parametrize(("name", "kind", "head"), EVERY)
+
+
+def observations(kind: str, rows: int = B) -> dict[str, Tensor]:
+    random = torch.Generator().manual_seed(1)
+    return {
+        f.name: torch.randn((rows, *f.seen), generator=random)
+        if f.dtype == "float32"
+        else torch.randint(0, 2 if f.dtype == "bool" else 256, (rows, *f.seen), generator=random).to(
+            getattr(torch, f.dtype)
+        )
+        for f in SPECS[kind]
+    }
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_declares_its_own_frozen_options_with_help_and_takes_some_observation(name):
+    options = load(PACKAGE, name).Options
+    assert is_dataclass(options) and options.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert all(f.metadata["help"] for f in fields(options))
+    assert KINDS[name]
+
+
+@every
+def test_rows_of_a_batch_are_independent(name, kind, head):
+    network, obs = make(name, kind, head), observations(kind)
+    with torch.no_grad():
+        q = network(obs)
+        assert q.shape == (B, A) and q.dtype == torch.float32
+        for row in range(B):
+            alone = network({part: values[row : row + 1] for part, values in obs.items()})
+            assert torch.allclose(alone[0], q[row], rtol=1e-4, atol=1e-5)
+    assert (q.std(0) > 0).all(), "the observation does not reach the output"
+
+
+@every
+def test_every_part_of_the_observation_matters(name, kind, head):
+    network, obs = make(name, kind, head), observations(kind)
+    for part in obs:
+        changed = obs | {part: torch.zeros_like(obs[part])}
+        with torch.no_grad():
+            assert not torch.allclose(network(changed), network(obs), atol=1e-6), part
+
+
+@every
+def test_the_seed_decides_every_bit_and_nothing_else_does(name, kind, head):
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first = initial(make(name, kind, head, seed=3))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(6)
+    again, other = initial(make(name, kind, head, seed=3)), initial(make(name, kind, head, seed=4))
+    assert torch.equal(first, again) and (first != other).float().mean() > 0.9
+    assert first.data_ptr() != again.data_ptr()
+
+
+@every
+def test_called_with_flat_parameters_it_is_the_same_and_every_one_has_a_gradient(name, kind, head):
+    network, obs = make(name, kind, head), observations(kind)
+    layout = layout_of(network)
+    own = {n: p.clone() for n, p in network.state_dict().items()}
+    flat = initial(make(name, kind, head, seed=8))
+    views = [v.detach().requires_grad_() for v in layout.views(flat)]
+    q = forward_of(network, layout)(views, obs)
+    with torch.no_grad():
+        assert torch.equal(q, make(name, kind, head, seed=8)(obs))
+        assert not torch.equal(q, network(obs))
+    assert layout.size == flat.numel() == sum(p.numel() for p in network.parameters())
+    assert all((g != 0).any() for g in torch.autograd.grad(q.square().sum(), views))
+    assert all(torch.equal(own[n], p) for n, p in network.state_dict().items()), "calling it changed the module"
