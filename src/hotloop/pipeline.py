@@ -3,6 +3,7 @@ drives them stands in train.py."""
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Mapping
@@ -158,7 +159,9 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
     with _timed(seconds, "compile"):
         network = build_network(config, spec)
         mark = fingerprint(config, spec, network)
-        forward = forward_program(spec, network, mark, config.compile, config.threads)
+        # Two modules: eagerly, calling one puts the given parameters into it for as long as the call lasts, and acting
+        # and learning call theirs at the same time.
+        forward = forward_program(spec, copy.deepcopy(network), mark, config.compile, config.threads)
         learner = Learner(
             spec,
             network,
