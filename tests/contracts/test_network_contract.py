@@ -23,7 +23,12 @@ SPECS = {
     "frames": (Field("obs", (84, 84), "uint8", stack=4, scale=1 / 255),),
     "colour": (Field("obs", (3, 40, 48), "uint8", scale=1 / 255),),
     "stacked colour": (Field("obs", (3, 40, 48), "uint8", stack=2, scale=1 / 255),),
-    "parts": (Field("image", (1, 36, 36), "float32"), Field("a", (5,), "float32"), Field("b", (2, 3), "bool"), Field("c", (), "float32")),
+    "parts": (
+        Field("image", (1, 36, 36), "float32"),
+        Field("a", (5,), "float32"),
+        Field("b", (2, 3), "bool"),
+        Field("c", (), "float32"),
+    ),
 }
 B, A = 6, 5
 

@@ -8,7 +8,8 @@ from hotloop.core.types import EnvSpec, Field
 from hotloop.networks._build import build
 from hotloop.networks.mlp import ACTIVATIONS
 
-PARTS = EnvSpec("p", (Field("a", (2,), "float32"), Field("b", (2, 3), "uint8", scale=0.1), Field("c", (), "float32")), 4)
+FIELDS = (Field("a", (2,), "float32"), Field("b", (2, 3), "uint8", scale=0.1), Field("c", (), "float32"))
+PARTS = EnvSpec("parts", FIELDS, 4)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -31,7 +32,7 @@ def test_parts_are_flattened_scaled_and_joined_in_the_order_of_the_spec():
     joined = torch.cat([a, 0.1 * b.flatten(1).float(), c[:, None]], 1)
     expected = network.head(torch.relu(first(joined)))
     assert first.in_features == 9
-    assert torch.allclose(network({"a": a, "b": b, "c": c.reshape(3)}), expected, atol=1e-6)
+    assert torch.allclose(network({"a": a, "b": b, "c": c}), expected, atol=1e-6)
 
 
 def test_no_hidden_layer_is_a_linear_network():
