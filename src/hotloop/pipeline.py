@@ -216,8 +216,13 @@ def _warm(pipeline: Pipeline) -> None:
         scratch.publish(learner.params)
         block = scratch.next_block()
         env.close()
-    elif block.mask is not None:
-        block.mask.fill(True)
+    else:
+        for array in (*block.obs.values(), *block.final_obs.values(), block.action, block.reward):
+            array.fill(0)
+        for flags in (block.terminated, block.truncated):
+            flags.fill(False)
+        if block.mask is not None:
+            block.mask.fill(True)
     pipeline.collector.warm()
     scratch_store = Store(spec, replace(config.replay, capacity=64 + 4 * config.replay.n_step), 1, config.learner.gamma)
     for _ in range(16):

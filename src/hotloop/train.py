@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 
 from hotloop import checkpoint, outcome
 from hotloop.aside import Aside
@@ -43,7 +44,7 @@ def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = 
             _restore(found, pipeline, meter, run, display)
         else:
             run.write_config(to_dict(config))  # only now: what cannot be built leaves the folder free
-        with Stop() as stop, Aside[np.ndarray](lambda: trace.track("learn")) as aside:
+        with Stop() as stop, Aside[np.ndarray](lambda: _begin_beside(config, trace)) as aside:
             display.ready(pipeline, pipeline.collector.env_steps)
             meter.start(pipeline.collector.env_steps, pipeline.learner.updates)
             try:
@@ -59,6 +60,13 @@ def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = 
         return summary
     finally:
         pipeline.close()
+
+
+def _begin_beside(config: TrainConfig, trace: Trace) -> None:
+    trace.track("learn")
+    # OpenMP counts its threads per thread: without this a matrix product beside the main one would take all cores, and
+    # where these are busy it waits for them, ten times as long as it computes.
+    torch.set_num_threads(config.threads)
 
 
 def _loop(
