@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -107,6 +108,10 @@ class _Module(torch.nn.Module):
 
 
 def _load(path: Path) -> Callable[[list[Tensor]], Sequence[Tensor]]:
+    with zipfile.ZipFile(path) as archive:  # torch runs what it finds; a bad sector or a torn write is machine code too
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise OSError(f"{path}: {damaged} is damaged")
     # The C++ loader itself: the Python class around it imports the compiler, a second that a warm start need not pay.
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", True, 1, -1)
     return loader.boxed_run
@@ -120,8 +125,8 @@ def cache_folder() -> Path:
     folder = Path(base)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        probe = tempfile.TemporaryFile(dir=folder)
-        probe.close()
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError:
         return _process_folder()
     return folder
@@ -142,8 +147,16 @@ def _environment() -> str:
     for file in sorted(ours):
         source.update(file.relative_to(root).as_posix().encode())
         source.update(file.read_bytes())
-    isa = torch.backends.cpu.get_cpu_capability()
-    return _digest(torch.__version__, platform.machine(), isa, platform.processor(), source.hexdigest())
+    return _digest(torch.__version__, platform.machine(), _instructions(), source.hexdigest())
+
+
+def _instructions() -> str:
+    """All that this CPU can execute: packages are compiled for it alone, and a home directory may be shared."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.lower().startswith(("flags", "features")))
+    except (OSError, StopIteration):
+        return f"{torch.backends.cpu.get_cpu_capability()} {platform.processor()}"
 
 
 def digest_of(tensor: Tensor) -> str:

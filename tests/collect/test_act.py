@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def test_every_lane_tosses_its_own_coin():
     strayed = np.array([(choose(q, None, 0.6, KEYS[:40], step) == 1) for step in range(4000)])  # p = 0.3 each
     per_step = strayed.sum(1)
     bins = np.array([0, 8, 10, 11, 12, 13, 14, 16, 41])
-    seen = np.array([np.count_nonzero((per_step >= a) & (per_step < b)) for a, b in zip(bins, bins[1:], strict=False)])
+    seen = np.array([np.count_nonzero((per_step >= a) & (per_step < b)) for a, b in pairwise(bins)])
     cdf = stats.binom(40, 0.3).cdf(bins - 1)
     assert stats.chisquare(seen, 4000 * np.diff(cdf)).pvalue > 1e-4
     # and from one step to the next it is tossed anew
