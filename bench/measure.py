@@ -9,6 +9,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,7 +23,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 LEVEL = 0.95
 RESAMPLES = 10_000
-# One thread inside each operation, on every side.
+# One thread inside each operation. For rivals: we have to keep to our threads as users start us, without any help.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 Run = Callable[[bool], "tuple[dict[str, Any], list[Row]]"]
@@ -117,11 +118,12 @@ class Peer:
     """One side of a comparison: a process that waits, using no time, until it is asked."""
 
     def __init__(self, name: str, python: str | Path = sys.executable) -> None:
-        """name: a file of bench/peers."""
+        """name: a file of bench/peers. python: the interpreter of a rival's own environment."""
         self.name = name
+        env = os.environ if str(python) == sys.executable else {**os.environ, **ONE_THREAD}
         self._process = subprocess.Popen(
             [str(python), "-m", f"bench.peers.{name}"],
-            cwd=ROOT, env={**os.environ, **ONE_THREAD}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
@@ -190,6 +192,36 @@ def _git(*words: str) -> str:
     return done.stdout.strip()
 
 
+class Neighbours:
+    """How many cores others kept busy meanwhile: what the machine worked, less what this process and its children
+    did. Above 0.1 or so, do not believe the figures."""
+
+    def __enter__(self) -> Neighbours:
+        self.began, self.busy, self.own = time.perf_counter(), _busy_s(), _own_s()
+        self.cores: float | None = None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        busy = _busy_s()
+        if busy is not None and self.busy is not None:
+            theirs = busy - self.busy - (_own_s() - self.own)
+            self.cores = round(max(0.0, theirs / (time.perf_counter() - self.began)), 2)
+
+
+def _busy_s() -> float | None:
+    """Seconds that all cores together have worked since boot."""
+    first = _lines("/proc/stat")[:1]
+    if not first:
+        return None
+    user, nice, system, _, _, irq, softirq, steal = (int(n) for n in first[0].split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_s() -> float:
+    """Of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
 def machine() -> dict[str, Any]:
     cpu = [x.partition(":")[2].strip() for x in _lines("/proc/cpuinfo") if x.startswith("model name")]
     memory = [int(x.split()[1]) for x in _lines("/proc/meminfo") if x.startswith("MemTotal:")]
@@ -198,7 +230,6 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gib": round(memory[0] / 2**20, 1) if memory else None,
         "system": platform.system(),
-        "load_1m_before": round(os.getloadavg()[0], 2),  # above 0.3 or so, somebody else was at work
     }
 
 

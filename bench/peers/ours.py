@@ -35,7 +35,9 @@ class Watch(Quiet):
 
     def __init__(self) -> None:
         self.env_steps = self.updates = 0
-        self.first: tuple[float, int, int] | None = None  # (seconds, env steps, updates) when the first updates were done
+        self.first: tuple[float, int, int] | None = (
+            None  # (seconds, env steps, updates) when the first updates were done
+        )
         self.last = (0.0, 0, 0)
 
     def ready(self, pipeline: Pipeline, env_steps: int) -> None:
@@ -111,5 +113,4 @@ def about() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     serve({"train": train, "one_update": one_update, "about": about})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def assert_same_update(ours: Peer, rival: Peer, work: dict[str, Any]) -> None:
     """Same weights, same batch, some errors beyond 1 and some episodes over: same loss, same weights afterwards."""
     rng = np.random.default_rng(0)
     sizes = [4, *work["hidden"], 2]
-    count = sum(a * b + b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+    count = sum(a * b + b for a, b in pairwise(sizes))
     params = rng.normal(0, 0.2, count).astype(np.float32).tolist()
     batch = {
         "obs": rng.normal(0, 1, (work["batch"], 4)).tolist(),
@@ -78,7 +79,7 @@ def assert_same_update(ours: Peer, rival: Peer, work: dict[str, Any]) -> None:
 def compare(
     work: dict[str, Any], ours: dict[str, dict[str, Any]], judged: str, must: float, aim: float, repeats: int
 ) -> tuple[dict[str, Any], list[Row]]:
-    """ours: label -> layer; the first named is warmed, as are all. Ratios per round against the rival."""
+    """ours: label -> layer. Ratios per round against the rival; only those of `judged` have bounds."""
     with Peer("ours") as us, Peer("sb3", rival_python("sb3")) as them:
         assert_same_update(us, them, work)
         sides = {RIVAL: lambda: them.ask("train", work=work)}
@@ -88,10 +89,13 @@ def compare(
             sides[label]()  # compile, where the cache has it not
         found = interleaved(sides, repeats)
         about = {"ours": us.ask("about"), "rival": them.ask("about")}
+    assert all(side["torch_threads"] == 1 for side in about.values()), about
     asked = work["batch"] / work["env_steps_per_update"]
     for label, runs in found.items():
         for run in runs:
-            assert abs(run["samples_per_step"] / asked - 1) < 0.01, f"{label}: {run['samples_per_step']} samples per step"
+            assert abs(run["samples_per_step"] / asked - 1) < 0.01, (
+                f"{label}: {run['samples_per_step']} samples per step"
+            )
     speeds = {label: [r["env_steps_per_s"] for r in runs] for label, runs in found.items()}
     rows = []
     for label in ours:

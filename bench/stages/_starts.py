@@ -11,8 +11,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bench.measure import ONE_THREAD
-
 COMMAND = [sys.executable, "-m", "hotloop", "train"]
 
 
@@ -22,7 +20,7 @@ def train(*words: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
         began = time.perf_counter()
         done = subprocess.run(
             [*COMMAND, *words, "--run", f"{folder}/run", "--json"],
-            env={**os.environ, **ONE_THREAD, **(env or {})}, capture_output=True, text=True,
+            env={**os.environ, **(env or {})}, capture_output=True, text=True,
         )  # fmt: skip
         seconds = time.perf_counter() - began
     if done.returncode:

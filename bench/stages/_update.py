@@ -42,7 +42,9 @@ def compare(hidden: tuple[int, ...], batch: int, bounds: Bounds, quick: bool) ->
     rows = []
     for u in CALLS:
         must, aim = bounds.ratio if u == CALLS[0] else (None, None)
-        rows.append(Row(f"eager / ours, {u} updates per call", "×", ratios(found["eager"], found[f"{u}"]), must=must, aim=aim))
+        rows.append(
+            Row(f"eager / ours, {u} updates per call", "×", ratios(found["eager"], found[f"{u}"]), must=must, aim=aim)
+        )
     for u in CALLS:
         must, aim = (bounds.microseconds if u == CALLS[0] else None) or (None, None)
         parts = {k: round(v * 1e6, 2) for k, v in ours[u].parts(20 if quick else 500).items()}

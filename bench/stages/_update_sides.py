@@ -81,7 +81,9 @@ class Ours:
             self.learner.update()
             times.append(clock())
             sums = [s + b - a for s, a, b in zip(sums, times[:-1], times[1:], strict=True)]
-        return {name: s / (cycles * len(self.slots)) for name, s in zip(("choose", "gather", "update"), sums, strict=True)}
+        return {
+            name: s / (cycles * len(self.slots)) for name, s in zip(("choose", "gather", "update"), sums, strict=True)
+        }
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def transitions(store: Store) -> Transitions:
     index = np.full(window.lanes * window.slots_per_lane, -1)
     index[slots[0]] = np.arange(slots.size)
     obs, action, reward, next_obs, discount = (
-        torch.from_numpy(a[0]) for a in (batch.obs["obs"], batch.action, batch.reward, batch.next_obs["obs"], batch.discount)
+        torch.from_numpy(a[0])
+        for a in (batch.obs["obs"], batch.action, batch.reward, batch.next_obs["obs"], batch.discount)
     )
     return Transitions(obs, action, reward, next_obs, (discount == 0).float(), index)
 

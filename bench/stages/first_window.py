@@ -23,9 +23,14 @@ def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
         detail = {"env_steps_per_s_windows": [r["env_steps_per_s_windows"] for r in runs]}
         rows.append(
             Row(
-                f"{workload}: first 5 % / median window", "×", values, must=0.9, aim=0.97,
-                samples_per_step=runs[-1]["samples_per_step"], detail=detail,
-            )  # fmt: skip
+                f"{workload}: first 5 % / median window",
+                "×",
+                values,
+                must=0.9,
+                aim=0.97,
+                samples_per_step=runs[-1]["samples_per_step"],
+                detail=detail,
+            )
         )
     return {"env_steps": QUICK if quick else RUNS, "windows": 20}, rows
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 import time
@@ -12,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from bench.measure import ONE_THREAD, Row, stage, theil_sen
+from bench.measure import Row, stage, theil_sen
 from bench.stages._starts import COMMAND
 
-SAMPLES_PER_STEP = 0.125  # little learning, so that 20 M env steps take minutes, not hours
+SAMPLES_PER_STEP = 1.0  # half of the preset's, so that 20 M env steps take two minutes
 WARM = 0.2  # share of the run left out of both figures: epsilon falls, the replay fills, rings wrap for the first time
 EVERY_S = 0.5
 
 
 def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
-    env_steps = 400_000 if quick else 20_000_000
+    env_steps = 1_000_000 if quick else 20_000_000
     words = [
         "snake", "--env-steps", str(env_steps), "--samples-per-step", str(SAMPLES_PER_STEP),
         "--evaluate-episodes", "1", "--explore.decay-env-steps", str(env_steps // 10),
@@ -56,33 +55,37 @@ def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
 def _watched(words: list[str], every_s: float) -> tuple[dict[str, Any], list[float], list[float]]:
     """Run it -> summary, and (seconds, private MiB) from its first row of metrics to its last."""
     seconds, private = [], []
+    last_row = int(words[words.index("--env-steps") + 1]) * 0.98  # after it come evaluation and a checkpoint
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            [*COMMAND, *words, "--run", f"{folder}/run", "--json"],
-            env={**os.environ, **ONE_THREAD}, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [*COMMAND, *words, "--run", f"{folder}/run", "--json"], stdout=subprocess.PIPE, text=True
+        )
         assert process.stdout
         metrics = Path(folder, "run", "metrics.jsonl")
-        while process.poll() is None:
-            time.sleep(every_s)
-            if rows := _rows(metrics):
-                if '"env_steps": ' in rows[-1] and len(rows) >= 99:
-                    break  # what comes next is evaluation and a checkpoint, no training
+        while process.poll() is None and (reached := _env_steps(metrics)) < last_row:
+            if reached and (now := private_mib(process.pid)):
                 seconds.append(time.perf_counter())
-                private.append(private_mib(process.pid))
+                private.append(now)
+            time.sleep(every_s)
         line = process.stdout.read().splitlines()
         if process.wait():
             raise RuntimeError(f"hotloop train {' '.join(words)}: exit code {process.returncode}")
     return json.loads(line[-1]), [s - seconds[0] for s in seconds], private
 
 
-def _rows(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
+def _env_steps(metrics: Path) -> int:
+    """Of the newest whole row; 0 while there is none."""
+    rows = metrics.read_text().split("\n")[:-1] if metrics.exists() else []
+    return json.loads(rows[-1])["env_steps"] if rows else 0
 
 
 def private_mib(pid: int) -> float:
-    """Memory that is this process's alone; what is shared with others, such as library code, is left out."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    """Memory that is this process's alone; what is shared with others, such as library code, is left out. 0 for a
+    process that is no more."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
     return sum(int(x.split()[1]) for x in lines if x.startswith("Private_")) / 1024
 
 

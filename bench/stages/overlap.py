@@ -58,7 +58,12 @@ def _balanced(
     cycle = layer["lanes"] * layer["cycle_steps"]
     starts, collect, learn = layer["learning_starts_env_steps"], 1.0, 1.0
     for _ in range(3):
-        load = {**layer, "samples_per_step": updates * batch / cycle, "learner": {"batch_size": batch}, "overlap": False}
+        load = {
+            **layer,
+            "samples_per_step": updates * batch / cycle,
+            "learner": {"batch_size": batch},
+            "overlap": False,
+        }
         load["total_env_steps"] = starts + 25 * cycle
         collect, learn, _ = _halves(us.ask("train", preset=preset, layer=load)["summary"])
         updates = max(1, round(updates * collect / learn))

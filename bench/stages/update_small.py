@@ -9,7 +9,9 @@ from bench.stages import _update
 
 
 def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
-    return _update.compare(hidden=(64,), batch=32, bounds=_update.Bounds(ratio=(5, 15), microseconds=(100, 20)), quick=quick)
+    return _update.compare(
+        hidden=(64,), batch=32, bounds=_update.Bounds(ratio=(5, 15), microseconds=(100, 20)), quick=quick
+    )
 
 
 if __name__ == "__main__":

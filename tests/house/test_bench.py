@@ -1,0 +1,181 @@
+"""The benchmark harness: its statistics, its verdicts, its table, and that kept results say what their repeats say."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench import measure, run
+from bench.measure import Row, finished, interleaved, interval, ratios, theil_sen
+
+ROOT = Path(__file__).parents[2]
+ROW = Row("ours / theirs", "×", (6.0, 5.0, 7.0), must=5, aim=10, samples_per_step=12.8)
+
+
+def result(*rows: Row, **changes) -> dict:
+    facts = {"name": "stage", "command": "python bench/run.py --only stage", "quick": False, "seconds": 1.0}
+    origin = {"date": "2000-01-02T03:04:05+00:00", "commit": "0123456789abcdef", "dirty": False}
+    machine = {"machine": {"cpu": "abacus", "cores": 2}, "versions": {"torch": "9.9"}, "cores_busy_with_others": 0.0}
+    return {**facts, **origin, **machine, "rows": [finished(r) for r in rows], **changes}
+
+
+# --- statistics ------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=12))
+def test_the_interval_holds_the_median_and_no_more_than_the_repeats(values):
+    low, high = interval(values)
+    assert min(values) <= low <= np.median(values) <= high <= max(values)
+
+
+def test_the_interval_covers_the_true_median_about_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(100):
+        low, high = interval(rng.normal(3.0, 1.0, 15))
+        hits += low <= 3.0 <= high
+    assert 88 <= hits <= 100
+
+
+def test_theil_sen_is_the_slope_whatever_a_few_outliers_do():
+    x = np.arange(40.0)
+    y = 2.5 * x + 7
+    y[[3, 17, 30]] = 1e6
+    assert theil_sen(x, y) == pytest.approx(2.5)
+
+
+def test_sides_take_turns_and_every_second_round_is_reversed():
+    order: list[str] = []
+    sides = {name: lambda name=name: order.append(name) or len(order) for name in "abc"}
+    found = interleaved(sides, 3)
+    assert "".join(order) == "abccbaabc"
+    assert found == {"a": [1, 6, 7], "b": [2, 5, 8], "c": [3, 4, 9]}
+
+
+def test_ratios_are_taken_within_a_round():
+    assert ratios([4.0, 9.0], [2.0, 3.0]) == (2.0, 3.0)
+    with pytest.raises(ValueError, match="shorter"):
+        ratios([1.0, 2.0], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("better", "values", "expected"),
+    [
+        ("more", (10, 11, 12), "aim"),
+        ("more", (9, 11, 12), "aim?"),
+        ("more", (6, 7, 8), "must"),
+        ("more", (4, 7, 8), "must?"),
+        ("more", (4, 4.9, 8), "MISSED"),
+        ("less", (1, 2, 3), "aim"),
+        ("less", (4, 4, 6), "must?"),
+        ("less", (4, 6, 6), "MISSED"),
+    ],
+)
+def test_the_verdict_is_by_the_median_and_doubtful_where_the_interval_says_so(better, values, expected):
+    bounds = (5, 10) if better == "more" else (5, 3)
+    row = Row("x", "s", values, better, *bounds)
+    assert finished(row)["verdict"] == expected
+
+
+def test_what_is_not_judged_has_no_verdict():
+    assert finished(Row("x", "s", (1.0,)))["verdict"] == ""
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_is_made_from_the_json_alone():
+    kept = json.loads(json.dumps(result(ROW)))
+    table = run.markdown([kept])
+    assert "| `stage` | ours / theirs | 6 [5, 7] ×, n=3 | 12.8 | ≥ 5 | ≥ 10 | must |" in table
+    assert "2000-01-02 · commit 0123456789 · abacus, 2 cores · torch 9.9 · python bench/run.py --only stage" in table
+    other = copy.deepcopy(kept)
+    other["rows"][0] |= {"median": 66.0, "samples_per_step": 1.0, "verdict": "aim"}
+    assert "| ours / theirs | 66 [5, 7] ×, n=3 | 1 | ≥ 5 | ≥ 10 | aim |" in run.markdown([other])
+
+
+def test_changed_trees_and_busy_machines_are_marked():
+    assert "with changes" in run.markdown([result(ROW, dirty=True)])
+    assert "NOT A QUIET MACHINE" not in run.markdown([result(ROW)])
+    assert "NOT A QUIET MACHINE: others kept 0.5 cores busy" in run.text(result(ROW, cores_busy_with_others=0.5))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.96249, "0.962"), (12.34, "12.3"), (142.6, "143"), (2141234.0, "2,140,000"), (0.0, "0"), (99.96, "100")],
+)
+def test_figures_have_three_digits_that_count(value, text):
+    assert run.figure(value) == text
+
+
+@pytest.mark.parametrize("file", sorted(run.RESULTS.glob("*.json")), ids=lambda f: f.stem)
+def test_kept_results_are_whole_and_say_what_their_repeats_say(file):
+    kept = json.loads(file.read_text())
+    assert kept["name"] == file.stem and kept["name"] in run.stages()
+    assert not kept["quick"]
+    assert {"date", "commit", "dirty", "machine", "versions", "command"} <= set(kept)
+    for row in kept["rows"]:
+        own = {k: row[k] for k in Row.__dataclass_fields__}
+        again = finished(Row(**{**own, "values": tuple(row["values"])}))
+        assert (again["median"], again["verdict"]) == (row["median"], row["verdict"])
+        assert again["interval"] == pytest.approx(row["interval"])
+
+
+# --- stages and peers ------------------------------------------------------------------------------------------------
+
+
+def test_stages_are_found_by_their_files():
+    found = run.stages()
+    assert "update_small" in found and "overlap" in found
+    assert not [name for name in found if name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", run.stages())
+def test_each_stage_says_what_it_measures_and_can_be_run(name):
+    module = importlib.import_module(f"bench.stages.{name}")
+    assert callable(module.run) and module.__doc__
+    assert "stage(run)" in Path(module.__file__).read_text()
+
+
+def test_stages_are_imported_without_torch():
+    """So that a list of them costs nothing, and no thread pool starts before a stage has said how many it wants."""
+    code = "import sys; from bench import run; [__import__(f'bench.stages.{n}') for n in run.stages()]; " + (
+        "assert not {'torch', 'numba', 'hotloop'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_a_stage_ends_with_one_json_object(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["stage", "--quick"])
+    measure.stage(lambda quick: (print("noise"), ({"quick": quick}, [ROW]))[1])
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last["settings"] == {"quick": True} and last["rows"][0]["median"] == 6
+
+
+def test_rivals_import_nothing_of_ours():
+    """They live in environments without hotloop: what they share with us is measure.py, and that is NumPy only."""
+    for file in [*(ROOT / "bench" / "peers").glob("*.py"), ROOT / "bench" / "measure.py"]:
+        if file.stem != "ours":
+            tree = ast.parse(file.read_text())
+            names = {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+            names |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+            assert not [n for n in names if n.split(".")[0] == "hotloop" or n.startswith("bench.stages")]
+
+
+def test_rivals_are_pinned_and_have_our_torch():
+    pinned = dict(x.split("==") for x in (ROOT / "constraints.txt").read_text().splitlines() if "==" in x)
+    for file in (ROOT / "bench" / "peers").glob("requirements-*.txt"):
+        wanted = [x for x in file.read_text().splitlines() if x and not x.startswith("#")]
+        assert all("==" in x for x in wanted), "a rival is one version"
+        for name, number in (x.split("==") for x in wanted):
+            assert pinned.get(name, number) == number
