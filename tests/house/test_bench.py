@@ -6,6 +6,7 @@ import ast
 import copy
 import importlib
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -38,13 +39,18 @@ def test_the_interval_holds_the_median_and_no_more_than_the_repeats(values):
     assert min(values) <= low <= np.median(values) <= high <= max(values)
 
 
-def test_the_interval_covers_the_true_median_about_as_often_as_it_says():
-    rng = np.random.default_rng(0)
-    hits = 0
-    for _ in range(100):
-        low, high = interval(rng.normal(3.0, 1.0, 15))
-        hits += low <= 3.0 <= high
-    assert 88 <= hits <= 100
+def test_the_interval_is_the_95_percent_of_the_exact_bootstrap():
+    """Of n distinct repeats a resample's median is at most the k-th smallest where most of its draws are."""
+    n = 15
+
+    def at_most(k: int) -> float:
+        p = (k + 1) / n
+        return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(n // 2 + 1, n + 1))
+
+    low = next(k for k in range(n) if at_most(k) >= 0.025)
+    high = next(k for k in range(n) if at_most(k) >= 0.975)
+    assert interval(np.arange(n)) == (low, high)
+    assert min(abs(at_most(k) - q) for k in range(n) for q in (0.025, 0.975)) > 0.005, "decided by luck of the draws"
 
 
 def test_theil_sen_is_the_slope_whatever_a_few_outliers_do():
