@@ -41,7 +41,7 @@ def test_the_interval_holds_the_median_and_no_more_than_the_repeats(values):
 
 def test_the_interval_is_the_95_percent_of_the_exact_bootstrap():
     """Of n distinct repeats a resample's median is at most the k-th smallest where most of its draws are."""
-    n = 15
+    n = 9
 
     def at_most(k: int) -> float:
         p = (k + 1) / n
