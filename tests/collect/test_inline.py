@@ -221,9 +221,15 @@ def test_a_block_is_what_the_world_said():
 def test_epsilon_falls_by_env_steps_whatever_the_lanes():
     for lanes in (2, 10):
         one = collector("cartpole", lanes=lanes, steps=10, explore=act.Options(start=1.0, end=0.0, decay_env_steps=400))
+        weights = torch.zeros(one._weights.numel())
+        weights[-1] = 1.0  # greedy is action 1
+        one.publish(weights)
         while one.env_steps < 200:
+            explored = np.count_nonzero(one.next_block().action == 0)
+        assert one.epsilon == 0.5 and explored > 0
+        while one.env_steps < 400:
             one.next_block()
-        assert one.epsilon == 0.5
+        assert (one.next_block().action == 1).all()
 
 
 def test_published_weights_act_from_the_next_block_on():
@@ -261,8 +267,9 @@ def test_greedy_policy():
     assert np.array_equal(policy.values(obs), q)
     assert np.array_equal(policy(obs, None), q.argmax(1))
     mask = rng.random((50, 4)) < 0.4
-    mask[:, 2] = True
+    mask[np.arange(50), rng.integers(0, 4, 50)] = True
     actions = policy(obs, mask)
+    assert np.count_nonzero(actions != q.argmax(1)) > 5
     assert np.array_equal(actions, np.where(mask, q, -np.inf).argmax(1)) and actions.dtype == np.int32
 
 

@@ -35,32 +35,43 @@ def test_how_updates_are_grouped_into_calls_changes_no_bit(case, compile):
         assert np.array_equal(p, priority) and np.array_equal(s[:, [0, 3]], stats[:, [0, 3]])
 
 
+def spoil(field: str, value: float, rows: slice | int = 0):
+    """Write `value` to rows of the second update that do not end their episode."""
+
+    def write(batch) -> None:
+        array = getattr(batch, field)
+        going_on = np.flatnonzero(batch.discount[1] > 0)
+        (array["obs"] if isinstance(array, dict) else array)[1, going_on[rows]] = value
+
+    return write
+
+
+def overflow_the_gradient(batch) -> None:
+    """Errors whose squares fit in a float, times activations so large that the squares of the gradient do not."""
+    spoil("reward", 1e18)(batch)
+    batch.obs["obs"][1] *= 1e4
+
+
+HUBER, MSE = TWO
 POISONS = {
-    "reward is nan": ("reward", np.nan),
-    "reward is inf": ("reward", np.inf),
-    "weight is nan": ("weight", np.nan),
-    "weight is inf": ("weight", -np.inf),
-    "obs is nan": ("obs", np.nan),
-    "obs is inf": ("obs", np.inf),
-    "next_obs is nan": ("next_obs", np.nan),
-    "reward so large that the square overflows": ("reward", 3e38),
+    "reward is nan": (TWO, spoil("reward", np.nan)),
+    "reward is inf": (TWO, spoil("reward", np.inf)),
+    "weight is nan": (TWO, spoil("weight", np.nan)),
+    "weight is inf": (TWO, spoil("weight", -np.inf)),
+    "obs is nan": (TWO, spoil("obs", np.nan)),
+    "obs is inf": (TWO, spoil("obs", np.inf)),
+    "next_obs is nan": (TWO, spoil("next_obs", np.nan)),
+    "the square of the error overflows": ([MSE], spoil("reward", 3e38)),
+    "the loss overflows and its gradient does not": ([HUBER], spoil("reward", 3e38, slice(None))),
+    "the gradient overflows and the loss does not": ([MSE], overflow_the_gradient),
 }
 
 
-def spoil(batch, field: str, value: float, update: int, row: int) -> None:
-    where = getattr(batch, field)
-    (where["obs"] if isinstance(where, dict) else where)[update, row] = value
-
-
 @pytest.mark.parametrize("compile", COMPILED, ids=["eager", "compiled"])
-@pytest.mark.parametrize("case", TWO)
-@pytest.mark.parametrize("poison", POISONS)
+@pytest.mark.parametrize(("poison", "case"), [(name, case) for name, (cases, _) in POISONS.items() for case in cases])
 def test_an_update_that_is_not_finite_changes_nothing_and_is_counted(case, compile, poison):
-    if poison.startswith("reward so large") and CASES[case][1].get("loss") != "mse":
-        return  # Huber is linear there, and rightly goes on
     batch = batches(VECTOR, 3, 16)
-    row = int(np.flatnonzero(batch.discount[1] > 0)[0])
-    spoil(batch, *POISONS[poison], update=1, row=row)
+    POISONS[poison][1](batch)
     one = of(case, updates=1, compile=compile)
     feed(one, rows(batch, 0, 1))
     before = one.state()
@@ -69,6 +80,8 @@ def test_an_update_that_is_not_finite_changes_nothing_and_is_counted(case, compi
     for name in ("params", "target", *(f"moment{i}" for i in range(len(one.moments)))):
         assert np.array_equal(before[name], after[name]), name
     assert stats[0, 3] == 0 and one.refused == one.refused_in_a_row == 1
+    if "does not" in poison:  # one of loss and gradient norm is finite, and it is refused all the same
+        assert np.isfinite(stats[0, [0, 2]]).tolist() == (["gradient over" in poison, "loss over" in poison])
     stats, _ = feed(one, rows(batch, 2, 1))
     assert stats[0, 3] == 1 and not torch.equal(one.params, torch.from_numpy(before["params"]))
     assert one.refused == 1 and one.refused_in_a_row == 0 and one.updates == 3
@@ -103,9 +116,14 @@ def test_state_and_back_gives_the_same_bits(case):
     other.set_state(state)
     kept = {name: array.copy() for name, array in state.items()}
     feed(other, rows(batch, 8, 16))
-    ends = one.state(), other.state()
-    assert all(np.array_equal(ends[0][name], ends[1][name]) for name in ends[0])
     assert all(np.array_equal(state[name], kept[name]) for name in state), "a state that was read is not written to"
+    another = of(case, updates=4)
+    another.set_state(state)
+    for array in state.values():
+        array[:] = 77  # the caller's memory is the caller's
+    feed(another, rows(batch, 8, 16))
+    ends = one.state(), other.state(), another.state()
+    assert all(np.array_equal(ends[0][name], end[name]) for end in ends[1:] for name in end)
 
 
 def test_published_weights_are_never_written_to_again():
