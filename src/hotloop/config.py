@@ -106,7 +106,12 @@ def merge(base: dict[str, Any], layer: Mapping[str, Any]) -> None:
                 base[key] = {k: v for k, v in base[key].items() if k == "head"}
             merge(base[key], value)
         else:
-            base[key] = dict(value) if isinstance(value, Mapping) else value
+            base[key] = _copied(value)
+
+
+def _copied(value: Any) -> Any:
+    """Groups all the way down: what is merged over a layer must not be written into it, least of all into a preset."""
+    return {k: _copied(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
 def _filled(package: str, path: str, group: Mapping[str, Any], own: tuple[str, ...]) -> dict[str, Any]:
