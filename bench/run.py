@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -160,7 +159,8 @@ def setup() -> int:
     for file in sorted((BENCH / "peers").glob("requirements-*.txt")):
         folder = BENCH / ".venvs" / file.stem.removeprefix("requirements-")
         print(f"{folder.relative_to(ROOT)} from {file.relative_to(ROOT)}", flush=True)
-        venv.create(folder, with_pip=True)
+        if not (folder / "bin" / "python").exists():
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         constraints = ["-c", "constraints.txt"] if (ROOT / "constraints.txt").exists() else []
         done = subprocess.run(
             [folder / "bin" / "python", "-m", "pip", "install", "-q", "-r", file, *constraints],
