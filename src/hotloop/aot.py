@@ -23,6 +23,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from hotloop import matmul
+
 Function = Callable[..., Sequence[Tensor]]
 
 
@@ -48,7 +50,13 @@ def eager(name: str, function: Function, note: str = "") -> Program:
 
 
 def compiled(
-    name: str, function: Function, examples: Sequence[Tensor], dynamic: dict[int, str], fingerprint: str, threads: int
+    name: str,
+    function: Function,
+    examples: Sequence[Tensor],
+    dynamic: dict[int, str],
+    *,
+    fingerprint: str,
+    threads: int,
 ) -> Program:
     """Compile `function`, or load it from the cache.
 
@@ -69,13 +77,15 @@ def compiled(
     except Exception as reason:
         if origin == "cache":  # a package that does not load any more is made again, once
             path.unlink(missing_ok=True)
-            return compiled(name, function, examples, dynamic, fingerprint, threads)
+            return compiled(name, function, examples, dynamic, fingerprint=fingerprint, threads=threads)
         first_line = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
         return eager(name, function, f"{name} runs eagerly, it could not be compiled: {first_line[:200]}")
     return Program(name, call, origin, time.perf_counter() - started)
 
 
-def _build(function: Function, examples: Sequence[Tensor], dynamic: dict[int, str], path: Path, threads: int) -> None:
+def _build(
+    function: Function, examples: Sequence[Tensor], dynamic: dict[int, str], path: Path, threads: int
+) -> None:
     """Export and compile to `path`, which appears only when it is whole."""
     dimensions = {n: torch.export.Dim(n, min=1, max=2**31 - 1) for n in dynamic.values()}
     shapes = (tuple({0: dimensions[dynamic[i]]} if i in dynamic else None for i in range(len(examples))),)
@@ -89,7 +99,11 @@ def _build(function: Function, examples: Sequence[Tensor], dynamic: dict[int, st
             made = torch._inductor.aoti_compile_and_package(
                 program,
                 package_path=str(folder / "package.pt2"),
-                inductor_configs={"cpp.threads": threads, "compile_threads": 1},
+                inductor_configs={
+                    "cpp.threads": threads,
+                    "compile_threads": 1,
+                    "post_grad_custom_pre_pass": matmul.passes(threads),
+                },
             )
         os.replace(made, path)
     finally:
@@ -143,7 +157,8 @@ def _environment() -> str:
     with tensors."""
     source = hashlib.sha256()
     root = Path(__file__).parent
-    ours = [*root.glob("learn/**/*.py"), *root.glob("networks/*.py"), root / "collect" / "forward.py", Path(__file__)]
+    ours = [*root.glob("learn/**/*.py"), *root.glob("networks/*.py"), root / "collect" / "forward.py"]
+    ours += [Path(__file__), root / "matmul.py", matmul.HEADER]
     for file in sorted(ours):
         source.update(file.relative_to(root).as_posix().encode())
         source.update(file.read_bytes())
