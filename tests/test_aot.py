@@ -36,7 +36,7 @@ def function(a: Tensor, w: Tensor, b: Tensor) -> list[Tensor]:
 
 
 def make(fingerprint: str = "") -> aot.Program:
-    return aot.compiled("tiny", function, EXAMPLES, DYNAMIC, fingerprint, 1)
+    return aot.compiled("tiny", function, EXAMPLES, DYNAMIC, fingerprint=fingerprint, threads=1)
 
 
 def inputs(rows: int) -> list[Tensor]:
@@ -156,7 +156,7 @@ def test_a_function_that_cannot_be_compiled_runs_eagerly(tmp_path, monkeypatch):
     def depends_on_values(a: Tensor) -> list[Tensor]:
         return [a + 1 if a.sum().item() > 0 else a - 1]
 
-    program = aot.compiled("tiny", depends_on_values, [torch.ones(2, 3)], {}, "", 1)
+    program = aot.compiled("tiny", depends_on_values, [torch.ones(2, 3)], {}, fingerprint="", threads=1)
     assert program.origin == "eager" and "\n" not in program.note and len(program.note) < 300
     assert torch.equal(program.call([torch.ones(2, 3)])[0], torch.full((2, 3), 2.0))
     assert list(tmp_path.iterdir()) == []
@@ -182,7 +182,7 @@ def test_what_the_key_depends_on(monkeypatch, tmp_path):
         ("tiny", EXAMPLES, DYNAMIC, "", 2),
     ]
     for name, examples, dynamic, fingerprint, threads in [base, base, *others]:
-        aot.compiled(name, function, examples, dynamic, fingerprint, threads)
+        aot.compiled(name, function, examples, dynamic, fingerprint=fingerprint, threads=threads)
     assert paths[0] == paths[1] and len(set(paths)) == 1 + len(others)
 
 

@@ -12,7 +12,8 @@ from hotloop.collect.act import Options, epsilon, epsilon_greedy, lane_keys, ran
 from hotloop.core import random
 
 NO_MASK = np.ones((1, 1), np.bool_)
-KEYS = lane_keys(11, random.EXPLORE, 4000)
+with np.errstate(over="ignore"):  # as plain Python NumPy warns where hashing wraps
+    KEYS = lane_keys(11, random.EXPLORE, 4000)
 
 
 def choose(q: np.ndarray, mask: np.ndarray | None, share: float, keys: np.ndarray, step: int) -> np.ndarray:

@@ -29,10 +29,13 @@ def learner(
         network_options = {"hidden": [32]} if network == "mlp" else {}
     built = build(spec, network, network_options, head, seed)
     mark = repr((spec, network, network_options, head))
-    return Learner(
+    made = Learner(
         spec, built, variant, variant_options or {}, options or Options(batch_size=16), updates_per_cycle=updates,
         total_updates=total, fingerprint=mark, compile=compile, threads=1,
     )
+    # A program that could not be compiled runs eagerly, and a comparison of eager with eager would pass.
+    assert made.program.origin in (("compiled", "cache") if compile else ("eager",)), made.program.note
+    return made
 
 
 def batches(spec: EnvSpec, updates: int, size: int, seed: int = 0) -> Batch:
