@@ -65,10 +65,10 @@ def test_120_updates_like_the_textbook(case, compile):
     ours = learner(options=options, variant_options=variant, head=head, updates=8, compile=compile)
     losses, errors, params, target = textbook(options, variant, head, ours.params, batch, 120)
     stats, priority = feed(ours, batch)
-    assert np.abs(priority - errors).max() < 2e-4
-    assert np.abs(stats[:, 0] / losses - 1).max() < 2e-4
+    assert np.abs(priority - errors).max() < 2e-5
+    assert np.abs(stats[:, 0] / losses - 1).max() < 1e-5
     assert (stats[:, 3] == 1).all() and ours.updates == 120 and ours.refused == 0
-    assert (ours.params - params).abs().max() < 1e-4 and (ours.target - target).abs().max() < 1e-4
+    assert (ours.params - params).abs().max() < 5e-6 and (ours.target - target).abs().max() < 5e-6
     assert (ours.params - learner(head=head).params).abs().max() > 0.02, "nothing was learnt, so nothing was compared"
     if options.target_every_updates == 50:
         assert (ours.params - ours.target).abs().max() > 1e-3
