@@ -10,6 +10,7 @@ import os
 import pkgutil
 import sys
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -41,7 +42,9 @@ def by_path(path: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as missing:
         if missing.name and module_name.split(".")[0] == missing.name.split(".")[0]:
-            raise UserError(f"{path!r}: no module named {missing.name!r} in the current directory or installed") from None
+            raise UserError(
+                f"{path!r}: no module named {missing.name!r} in the current directory or installed"
+            ) from None
         raise
     if not hasattr(module, attribute):
         public = [n for n in vars(module) if not n.startswith("_")]
@@ -50,7 +53,7 @@ def by_path(path: str) -> Any:
 
 
 def source_digest(path: str) -> str:
-    """SHA-256 of the file that defines `module:name`, so that what was compiled from it is made anew when it changes."""
+    """SHA-256 of the file that defines `module:name`; what was compiled from it is made anew when it changes."""
     by_path(path)
     file = inspect.getsourcefile(sys.modules[path.partition(":")[0]])
-    return hashlib.sha256(open(file, "rb").read()).hexdigest() if file else path
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else path
