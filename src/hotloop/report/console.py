@@ -69,10 +69,11 @@ class Live:
             TimeRemainingColumn(),
             console=self.console,
         )
-        self._live = RichLive(console=self.console, refresh_per_second=8, get_renderable=self._draw)
         self._row: Mapping[str, Any] = {}
         self._measures: Sequence[str] = ()
         self._total, self._task, self._trace, self._running = 0, None, None, False
+        # Last: it draws once as it is made.
+        self._live = RichLive(console=self.console, refresh_per_second=8, get_renderable=self._draw)
 
     def note(self, text: str) -> None:
         self.console.print(f"note: {text}", style="yellow", markup=False, highlight=False)
