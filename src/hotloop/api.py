@@ -17,6 +17,7 @@ from hotloop.collect.forward import forward_program
 from hotloop.collect.policies import Greedy
 from hotloop.config import TrainConfig, resolve
 from hotloop.core.errors import UserError
+from hotloop.core.options import shown
 from hotloop.core.types import Arrays
 from hotloop.evaluate import Played, evaluation_seed, play
 from hotloop.networks._flat import layout_of
@@ -28,12 +29,11 @@ from hotloop.train import train as train_run
 
 def configure(workload: str, preset: str, *layers: Mapping[str, Any]) -> TrainConfig:
     """Preset, then the layers in their order; later ones win."""
-    if not any(workload == layer.get("workload") for layer in layers):
-        layers = (*layers, {"workload": workload})
-    config = resolve(presets.preset(workload, preset), *layers)
-    if config.workload != workload:  # from a file, as a rule
-        raise UserError(f"the options are for workload {config.workload!r}, not for {workload!r}; name one of them")
-    return config
+    for layer in layers:
+        if layer.get("workload", workload) != workload:  # in a file, as a rule
+            other = shown(layer["workload"])
+            raise UserError(f"the options are for workload {other}, not for {workload!r}; name one of them")
+    return resolve(presets.preset(workload, preset), {"workload": workload}, *layers)
 
 
 def train(

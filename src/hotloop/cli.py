@@ -99,7 +99,7 @@ def _train(args: list[str]) -> int:
         return 0
     workload, flags = _positional(args, "train", "WORKLOAD")
     own = _take(flags, {"run": None, "preset": "default", "config": None, "quiet": False, "json": False, "help": False})
-    layers = [{"workload": workload}, *_file(own["config"]), _nested(flags)]
+    layers = [*_file(own["config"]), _nested(flags)]
     from hotloop import api  # torch takes seconds to import: not before what can be refused without it
     from hotloop.run import RunFolder
 

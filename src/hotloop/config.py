@@ -135,25 +135,38 @@ class Cycle:
 
 def cycle_of(config: TrainConfig) -> Cycle:
     """T and U with U × batch = T × lanes × samples_per_step, or an error with the nearest ratio that works."""
-    lanes, batch, asked = config.lanes, config.learner.batch_size, config.cycle_steps
-    exact = Fraction(config.samples_per_step) * lanes / batch  # updates per batched step
-    # A ratio written with a few digits means the fraction next to it, such as 0.333333333 a third.
-    ratio = exact.limit_denominator(LONGEST_CYCLE)
-    if abs(ratio - exact) <= exact / 10**9:
+    samples, lanes, batch, asked = config.samples_per_step, config.lanes, config.learner.batch_size, config.cycle_steps
+    ratio, other = _updates_per_batched_step(samples, lanes, batch), ""
+    if ratio:
         steps = asked or _chosen_steps(ratio)
         if steps % ratio.denominator == 0:
             return Cycle(steps, int(steps * ratio), steps * lanes)
         times = min(max(1, round(steps / ratio.denominator)), LONGEST_CYCLE // ratio.denominator)
         other = f", or --cycle-steps {ratio.denominator * times}"
+    exact = Fraction(samples) * lanes / batch
+    if asked:
+        nearest = Fraction(max(1, round(asked * exact)), asked)
     else:
-        other = ""
-    nearest = Fraction(max(1, round(asked * exact)), asked) if asked else max(ratio, Fraction(1, LONGEST_CYCLE))
+        nearest = max(exact.limit_denominator(LONGEST_CYCLE), Fraction(1, LONGEST_CYCLE))
     steps = asked or nearest.denominator
     raise UserError(
-        f"samples_per_step = {config.samples_per_step:g} needs {float(steps * exact):.6g} updates of {batch} per cycle "
-        f"of {steps} × {lanes} env steps, not a whole number; nearest: --samples-per-step "
-        f"{float(nearest * batch / lanes):.12g}{other}"
+        f"samples_per_step = {samples:g} needs {float(steps * exact):.10g} updates of {batch} per cycle of {steps} × "
+        f"{lanes} env steps, not a whole number; nearest: --samples-per-step {_written(nearest, lanes, batch)}{other}"
     )
+
+
+def _updates_per_batched_step(samples: float, lanes: int, batch: int) -> Fraction | None:
+    """None where no cycle is long enough. A number written with few digits means the fraction next to it, such as
+    0.3333333333 a third."""
+    exact = Fraction(samples) * lanes / batch
+    ratio = exact.limit_denominator(LONGEST_CYCLE)
+    return ratio if abs(ratio - exact) <= exact / 10**9 else None
+
+
+def _written(ratio: Fraction, lanes: int, batch: int) -> str:
+    """Samples per step with as few digits as mean this ratio of updates per batched step."""
+    texts = [f"{float(ratio * batch / lanes):.{digits}g}" for digits in range(3, 18)]
+    return next((t for t in texts if _updates_per_batched_step(float(t), lanes, batch) == ratio), texts[-1])
 
 
 def learning_from(config: TrainConfig) -> int:
