@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hotloop import aot
+from hotloop import aot, matmul
 
 EXAMPLES = [torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(2, 4)]
 DYNAMIC = {0: "rows", 2: "rows"}
@@ -191,6 +191,7 @@ def test_the_key_covers_every_file_that_computes_with_tensors(monkeypatch, tmp_p
     root = Path(aot.__file__).parent
     shutil.copytree(root, tmp_path / "hotloop", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(aot, "__file__", str(tmp_path / "hotloop" / "aot.py"))
+    monkeypatch.setattr(matmul, "HEADER", tmp_path / "hotloop" / "gemm.h")
 
     def key() -> str:
         return aot._environment.__wrapped__()
@@ -199,7 +200,7 @@ def test_the_key_covers_every_file_that_computes_with_tensors(monkeypatch, tmp_p
     assert key() == unchanged
     changed = set()
     watched = ["learn/step.py", "learn/targets.py", "learn/optimizers.py", "learn/variants/dqn.py", "networks/mlp.py",
-               "networks/_flat.py", "collect/forward.py", "aot.py"]  # fmt: skip
+               "networks/_flat.py", "collect/forward.py", "aot.py", "matmul.py", "gemm.h"]  # fmt: skip
     for name in watched:
         file = tmp_path / "hotloop" / name
         before = file.read_text()
