@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+import hotloop
 from hotloop import presets
 from hotloop.collect.forward import forward_program
 from hotloop.collect.policies import Greedy
@@ -127,11 +128,16 @@ class Agent:
         for f in self.spec.observation:
             if f.name not in obs:
                 raise UserError(f"observation has no part {f.name!r}; {self.spec.name} has {list(obs)}")
-            array = np.asarray(obs[f.name], f.dtype)
+            try:
+                array = np.asarray(obs[f.name], f.dtype)
+            except (TypeError, ValueError, OverflowError):
+                raise UserError(f"observation {f.name!r} is not an array of numbers: {shown(obs[f.name])}") from None
             if array.shape != f.seen and array.shape[1:] != f.seen:
                 raise UserError(f"observation {f.name!r} has shape {array.shape}; expected {f.seen} or (N, …)")
             batched = array.shape != f.seen
             obs[f.name] = array if batched else array[None]
+        if len({len(obs[f.name]) for f in self.spec.observation}) > 1:
+            raise UserError("the parts of the observation are batches of different sizes")
         return obs, batched
 
 
@@ -145,3 +151,7 @@ def _weights(path: Path, layout: Any) -> torch.Tensor:
     if shapes != dict(zip(layout.names, layout.shapes, strict=True)):
         raise UserError(f"{path} holds another network than the run's config.toml describes")
     return layout.flat([tensors[name] for name in layout.names])
+
+
+# Importing hotloop/train.py has put that module under the name by which users know the function.
+hotloop.train = train
