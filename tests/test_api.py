@@ -114,7 +114,7 @@ def test_act_never_takes_what_the_mask_forbids(snake):
     [
         (np.zeros(3), None, r"observation 'obs' has shape \(3,\); expected"),
         (np.zeros((2, 3, 4)), None, r"observation 'obs' has shape \(2, 3, 4\)"),
-        ("text", None, "observation 'obs' is not an array of numbers"),
+        ("text", None, "observation 'obs' is no array of float32: 'text'"),
         ("good", np.ones(99), r"mask has shape \(99,\); expected one flag for each of"),
         ("good", "none", "mask allows no action"),
     ],

@@ -131,7 +131,7 @@ class Agent:
             try:
                 array = np.asarray(obs[f.name], f.dtype)
             except (TypeError, ValueError, OverflowError):
-                raise UserError(f"observation {f.name!r} is not an array of numbers: {shown(obs[f.name])}") from None
+                raise UserError(f"observation {f.name!r} is no array of {f.dtype}: {shown(obs[f.name])}") from None
             if array.shape != f.seen and array.shape[1:] != f.seen:
                 raise UserError(f"observation {f.name!r} has shape {array.shape}; expected {f.seen} or (N, …)")
             batched = array.shape != f.seen
