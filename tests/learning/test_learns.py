@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 import hotloop
+from hotloop import presets
 
 IDENTITY = list(product(["scalar", "dueling"], [False, True], ["huber", "mse"], [True, False]))
 
@@ -58,6 +59,5 @@ def test_cartpole_is_learnt(tmp_path, overlap):
 
 @pytest.mark.learn
 def test_gymnasium_s_cartpole_is_learnt(tmp_path):
-    options = {"total_env_steps": 100_000, "explore": {"decay_env_steps": 20_000}, "variant": {"double": True}}
-    agent = hotloop.train("CartPole-v1", run=tmp_path / "run", quiet=True, **options)
-    assert agent.summary["return_mean"] >= 195
+    agent = hotloop.train("CartPole-v1", run=tmp_path / "run", quiet=True, **presets.preset("cartpole"))
+    assert agent.summary["return_mean"] >= 475
