@@ -64,6 +64,7 @@ def start(config: TrainConfig, folder: RunFolder, shown: Any, resume: bool = Fal
         if hasattr(shown, "close"):
             shown.close()
         folder.close()
+        folder.drop_if_empty()  # what could not be built leaves nothing behind
 
 
 def load(run: str | os.PathLike[str]) -> Agent:

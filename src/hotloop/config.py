@@ -185,12 +185,12 @@ def _chosen_steps(ratio: Fraction) -> int:
 
 
 def _check_consistent(config: TrainConfig) -> None:
-    cycle, batch, capacity = cycle_of(config), config.learner.batch_size, config.replay.capacity
+    batch, capacity = config.learner.batch_size, config.replay.capacity
     if batch > capacity:
         raise UserError(
             f"learner.batch_size = {batch} is more than replay.capacity = {capacity}; lower one, raise the other"
         )
-    window = capacity // config.lanes
+    cycle, window = cycle_of(config), capacity // config.lanes
     if config.replay.n_step > max(1, window):
         raise UserError(
             f"replay.n_step = {config.replay.n_step} is more than the {window} transitions a lane keeps "

@@ -3,6 +3,7 @@ the run. Knows neither what the figures mean nor how a checkpoint looks inside; 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import math
@@ -107,6 +108,11 @@ class RunFolder:
             (self.path / _PID).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = None
+
+    def drop_if_empty(self) -> None:
+        """Remove the folder if nothing was ever written into it."""
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
 
     def __enter__(self) -> RunFolder:
         return self
