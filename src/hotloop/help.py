@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -17,24 +18,26 @@ def catalogue() -> dict[str, dict[str, str]]:
     from hotloop.envs._world import native_names
     from hotloop.networks._heads import HEADS
 
-    def first_line(package: str, name: str) -> str:
-        return (discover.load(package, name).__doc__ or "").strip().splitlines()[0]
-
     worlds = {
-        name: f"{first_line('hotloop.envs', name)} Presets: {', '.join(presets.presets_of(name))}"
-        for name in native_names()
+        name: f"{_about('hotloop.envs', name)}; presets: {', '.join(presets.presets_of(name))}" for name in native_names()
     }
-    files = discover.names("hotloop.presets")
-    worlds["any Gymnasium id"] = "CartPole-v1, LunarLander-v3, … with discrete actions; or module:factory"
+    worlds["any Gymnasium id"] = "with discrete actions, such as CartPole-v1; or module:factory; presets: default"
     return {
         "worlds": worlds,
-        "networks": {n: first_line("hotloop.networks", n) for n in discover.names("hotloop.networks")},
-        "heads": {n: (h.__doc__ or "").strip().splitlines()[0] for n, h in HEADS.items()},
-        "variants": {
-            n: first_line("hotloop.learn.variants", n) for n in discover.names("hotloop.learn.variants")
-        },
-        "preset files": dict.fromkeys(files, ""),
+        "networks": {n: _about("hotloop.networks", n) for n in discover.names("hotloop.networks")},
+        "heads": {n: _first_sentence(h.__doc__) for n, h in HEADS.items()},
+        "variants": {n: _about("hotloop.learn.variants", n) for n in discover.names("hotloop.learn.variants")},
+        "samplers": {n: _about("hotloop.replay.samplers", n) for n in discover.names("hotloop.replay.samplers")},
     }
+
+
+def _about(package: str, name: str) -> str:
+    return _first_sentence(discover.load(package, name).__doc__)
+
+
+def _first_sentence(doc: str | None) -> str:
+    text = " ".join((doc or "").split())
+    return re.split(r"(?<=\w\w)[.;] |\.$", text)[0].removesuffix(".")
 
 
 def options_help(workload: str, preset: str, *layers: Mapping[str, Any]) -> str:
