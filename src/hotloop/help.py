@@ -32,12 +32,12 @@ def catalogue() -> dict[str, dict[str, str]]:
 
 
 def _about(package: str, name: str) -> str:
-    return _first_sentence(discover.load(package, name).__doc__)
+    return _first_sentence(discover.load(package, name).__doc__).removeprefix(f"{name}: ")
 
 
 def _first_sentence(doc: str | None) -> str:
     text = " ".join((doc or "").split())
-    return re.split(r"(?<=\w\w)[.;] |\.$", text)[0].removesuffix(".")
+    return re.split(r"(?<!et al)[.;] ", text)[0].removesuffix(".")
 
 
 def options_help(workload: str, preset: str, *layers: Mapping[str, Any]) -> str:
