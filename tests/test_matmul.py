@@ -10,7 +10,17 @@ import torch
 from hotloop import aot, matmul
 
 # Remainders of 12 rows, of 32, 16 and 8 columns, the few-columns path and both sides of it, and K from nothing much.
-SHAPES = [(1, 1, 1), (12, 32, 16), (13, 33, 17), (11, 31, 3), (5, 4, 40), (7, 5, 40), (25, 2, 84), (64, 128, 10), (3, 96, 129)]
+SHAPES = [
+    (1, 1, 1),
+    (12, 32, 16),
+    (13, 33, 17),
+    (11, 31, 3),
+    (5, 4, 40),
+    (7, 5, 40),
+    (25, 2, 84),
+    (64, 128, 10),
+    (3, 96, 129),
+]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +48,9 @@ def results(cases):
         triples = [tensors[i : i + 3] for i in range(0, len(tensors), 3)]
         return [torch.addmm(b, x, y) for x, y, b in triples] + [x @ y for x, y, _ in triples]
 
-    program = aot.compiled("products", every, flat, {}, fingerprint="strides " + str([t.stride() for t in flat]), threads=1)
+    program = aot.compiled(
+        "products", every, flat, {}, fingerprint="strides " + str([t.stride() for t in flat]), threads=1
+    )
     if program.origin == "eager":
         pytest.fail(program.note)
     return program.call(list(flat))

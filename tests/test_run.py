@@ -132,8 +132,12 @@ def test_summary_is_strict_json(folder):
     text = (folder.path / "summary.json").read_text()
     assert "NaN" not in text and "Infinity" not in text
     assert folder.read_summary() == {
-        **{"return_mean": None, "return_ci": [0.5, None], "updates": 7},
-        **{"exact": True, "path": "a", "loss": [1.0, None]},
+        "return_mean": None,
+        "return_ci": [0.5, None],
+        "updates": 7,
+        "exact": True,
+        "path": "a",
+        "loss": [1.0, None],
     }
     assert [n for n in os.listdir(folder.path) if n.startswith(".")] == []
 

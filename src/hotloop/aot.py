@@ -83,9 +83,7 @@ def compiled(
     return Program(name, call, origin, time.perf_counter() - started)
 
 
-def _build(
-    function: Function, examples: Sequence[Tensor], dynamic: dict[int, str], path: Path, threads: int
-) -> None:
+def _build(function: Function, examples: Sequence[Tensor], dynamic: dict[int, str], path: Path, threads: int) -> None:
     """Export and compile to `path`, which appears only when it is whole."""
     dimensions = {n: torch.export.Dim(n, min=1, max=2**31 - 1) for n in dynamic.values()}
     shapes = (tuple({0: dimensions[dynamic[i]]} if i in dynamic else None for i in range(len(examples))),)

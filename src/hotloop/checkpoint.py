@@ -41,7 +41,9 @@ _DTYPES = {
     **{f"<f{n}": f"F{8 * n}" for n in (2, 4, 8)},
     **{f"<i{n}": f"I{8 * n}" for n in (2, 4, 8)},
     **{f"<u{n}": f"U{8 * n}" for n in (2, 4, 8)},
-    **{"|i1": "I8", "|u1": "U8", "|b1": "BOOL"},
+    "|i1": "I8",
+    "|u1": "U8",
+    "|b1": "BOOL",
 }
 _KINDS = {name: np.dtype(kind) for kind, name in _DTYPES.items()}
 

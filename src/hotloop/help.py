@@ -19,7 +19,8 @@ def catalogue() -> dict[str, dict[str, str]]:
     from hotloop.networks._heads import HEADS
 
     worlds = {
-        name: f"{_about('hotloop.envs', name)}; presets: {', '.join(presets.presets_of(name))}" for name in native_names()
+        name: f"{_about('hotloop.envs', name)}; presets: {', '.join(presets.presets_of(name))}"
+        for name in native_names()
     }
     worlds["any Gymnasium id"] = "with discrete actions, such as CartPole-v1; or module:factory; presets: default"
     return {

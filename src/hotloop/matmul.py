@@ -28,7 +28,7 @@ def passes(threads: int) -> Passes | None:
 class Passes:
     """Rewrites mm and addmm in a graph and in the graphs of the loops inside it."""
 
-    def __call__(self, graph: fx.Graph) -> None:
+    def __call__(self, graph: Any) -> None:
         for module in graph.owning_module.modules():
             if isinstance(module, fx.GraphModule):
                 for node in list(module.graph.nodes):
@@ -38,7 +38,7 @@ class Passes:
         return HEADER.read_bytes()
 
 
-def _rewrite(graph: fx.Graph, node: fx.Node) -> None:
+def _rewrite(graph: fx.Graph, node: Any) -> None:
     if node.op != "call_function" or node.kwargs:
         return
     if node.target is torch.ops.aten.mm.default:

@@ -82,7 +82,7 @@ def _show(title: str, played: Played, as_json: bool) -> None:
         return
     print(f"{title}: {played.episodes} episodes")
     for name, (mean, low, high, best) in figures.items():
-        digits = 0 if mean == 0 else max(0, 3 - int(math.floor(math.log10(abs(mean)))))
+        digits = 0 if mean == 0 else max(0, 3 - math.floor(math.log10(abs(mean))))
         print(f"  {name:<18} {mean:.{digits}f}  [{low:.{digits}f}, {high:.{digits}f}]  best {best:.{digits}f}")
     if played.unfinished:
         print(f"  {played.unfinished} episodes did not end and are counted as they stood")

@@ -25,7 +25,9 @@ class Options:
 def epsilon(options: Options, env_steps: int) -> float:
     """Share of random actions after so many env steps."""
     done = min(env_steps / options.decay_env_steps, 1.0)
-    left = 1.0 - done if options.schedule == "linear" else math.exp(math.log(0.01) * env_steps / options.decay_env_steps)
+    left = (
+        1.0 - done if options.schedule == "linear" else math.exp(math.log(0.01) * env_steps / options.decay_env_steps)
+    )
     return options.end + (options.start - options.end) * left
 
 

@@ -31,12 +31,22 @@ class Episodes:
     def add(self, block: Block) -> Finished:
         ended = int(np.count_nonzero(block.terminated | block.truncated))
         out = Finished(
-            np.empty(ended), np.empty(ended, np.int64), np.empty((ended, block.measures.shape[2]), np.float32),
+            np.empty(ended),
+            np.empty(ended, np.int64),
+            np.empty((ended, block.measures.shape[2]), np.float32),
             np.empty(ended, np.int64),
         )
         _add(
-            block.reward, block.terminated, block.truncated, block.measures, self.returns, self.lengths,
-            out.returns, out.lengths, out.measures, out.lanes,
+            block.reward,
+            block.terminated,
+            block.truncated,
+            block.measures,
+            self.returns,
+            self.lengths,
+            out.returns,
+            out.lengths,
+            out.measures,
+            out.lanes,
         )
         return out
 

@@ -10,6 +10,7 @@ from hotloop.core.types import EnvSpec
 from hotloop.networks._build import QNetwork
 from hotloop.networks._flat import forward_of, initial, layout_of
 
+
 def forward_program(spec: EnvSpec, network: QNetwork, fingerprint: str, compile: bool, threads: int) -> aot.Program:
     layout = layout_of(network)
     forward = forward_of(network, layout)
@@ -22,6 +23,4 @@ def forward_program(spec: EnvSpec, network: QNetwork, fingerprint: str, compile:
         return aot.eager("act", act)
     examples = [torch.zeros((2, *f.seen), dtype=getattr(torch, f.dtype)) for f in spec.observation]
     lanes = {i + 1: "lanes" for i in range(len(names))}
-    return aot.compiled(
-        "act", act, [initial(network), *examples], lanes, fingerprint=fingerprint, threads=threads
-    )
+    return aot.compiled("act", act, [initial(network), *examples], lanes, fingerprint=fingerprint, threads=threads)

@@ -134,5 +134,3 @@ class Inline:
 
 def _under(prefix: str, state: Mapping[str, np.ndarray]) -> Arrays:
     return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-
-

@@ -16,9 +16,7 @@ class Seen:
     """Rolling stacks [N, stack, *shape] of the parts that are stacked; other parts pass through."""
 
     def __init__(self, spec: EnvSpec, lanes: int) -> None:
-        self.stacks: Arrays = {
-            f.name: allocate((lanes, *f.seen), f.dtype) for f in spec.observation if f.stack > 1
-        }
+        self.stacks: Arrays = {f.name: allocate((lanes, *f.seen), f.dtype) for f in spec.observation if f.stack > 1}
         self._rows = {name: stack.reshape(lanes, stack.shape[1], -1) for name, stack in self.stacks.items()}
         self._all = np.ones(lanes, np.bool_)
 

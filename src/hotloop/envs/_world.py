@@ -60,7 +60,9 @@ def world(workload: str, options: Mapping[str, Any]) -> World:
         module = discover.load(PACKAGE, workload)
         return World(workload, module, from_dict(module.Options, options, "env."))
     module = discover.load(PACKAGE, ADAPTER)
-    given = {"factory": workload} if ":" in workload and "/" not in workload and not _is_id(workload) else {"id": workload}
+    given = (
+        {"factory": workload} if ":" in workload and "/" not in workload and not _is_id(workload) else {"id": workload}
+    )
     if "id" in given and not _is_id(workload):
         _refuse(workload)
     return World(workload, module, from_dict(module.Options, {**options, **given}, "env."))

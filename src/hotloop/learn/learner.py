@@ -28,7 +28,9 @@ class Options:
     batch_size: int = option(64, "transitions per update", ge=1)
     gamma: float = option(0.99, "discount per step", ge=0, le=1)
     target_every_updates: int = option(500, "updates between moves of the target network", ge=1)
-    target_tau: float = option(1.0, "share of the way the target moves: 1 copies, below 1 is polyak averaging", gt=0, le=1)
+    target_tau: float = option(
+        1.0, "share of the way the target moves: 1 copies, below 1 is polyak averaging", gt=0, le=1
+    )
     optimizer: optimizers.Options = optimizers.Options()
 
 

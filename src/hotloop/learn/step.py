@@ -47,7 +47,7 @@ def program(update: Update, examples: Sequence[Tensor], fingerprint: str, compil
     """One call for any number of updates."""
     if not compile:
         return aot.eager("update", lambda *tensors: _run(update, tensors, _loop(update)))
-    dynamic = {i: "updates" for i in range(2 + update.moments, len(examples))}
+    dynamic = dict.fromkeys(range(2 + update.moments, len(examples)), "updates")
 
     def whole(*tensors: Tensor) -> list[Tensor]:
         # Traced only when the package is really built: a start from the cache pays nothing for it.
@@ -118,9 +118,7 @@ def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tup
     limit = update.optimizer.max_grad_norm
     if limit > 0:
         gradient = gradient * (limit / (norm + 1e-6)).clamp(max=1.0)
-    stepped, new_moments = optimizers.STEPS[update.optimizer.name](
-        params, gradient, moments, scalars, update.optimizer
-    )
+    stepped, new_moments = optimizers.STEPS[update.optimizer.name](params, gradient, moments, scalars, update.optimizer)
     applied = torch.isfinite(loss) & torch.isfinite(norm)
     new = [stepped, *new_moments]
     if target is not None:

@@ -178,7 +178,9 @@ def closing(summary: Mapping[str, Any]) -> list[str]:
         f"{summary['env_steps']:,} env steps, {summary['updates']:,} updates of {summary['batch']} "
         f"({summary['samples_per_step']:g} samples per step) in {summary['train_s']:.1f} s"
         + (f": {speed:,.0f} env steps/s while learning" if speed else "")
-        + (f", first window {summary['first_window_ratio']:.2f} of the median" if summary["first_window_ratio"] else ""),
+        + (
+            f", first window {summary['first_window_ratio']:.2f} of the median" if summary["first_window_ratio"] else ""
+        ),
         f"greedy return {summary['return_mean']:.2f} [{low:.2f}, {high:.2f}] over {summary['episodes']} episodes"
         + "".join(f" · {k} {v[0]:.3g} [{v[1]:.3g}, {v[2]:.3g}]" for k, v in summary["measures"].items()),
     ]
@@ -186,5 +188,9 @@ def closing(summary: Mapping[str, Any]) -> list[str]:
         lines.append(f"{summary['refused_updates']} updates refused: loss or gradient was not finite")
     if summary["stopped_by_signal"]:
         lines.append("stopped by a signal; checkpoint saved, go on with: hotloop resume " + summary["run"])
-    return [*lines, f"run      {summary['run']}", f"report   {summary['run']}/summary.json, metrics.jsonl, trace.json "
-            "(open in ui.perfetto.dev)", f"weights  {summary['run']}/weights.safetensors"]
+    return [
+        *lines,
+        f"run      {summary['run']}",
+        f"report   {summary['run']}/summary.json, metrics.jsonl, trace.json (open in ui.perfetto.dev)",
+        f"weights  {summary['run']}/weights.safetensors",
+    ]
