@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from hotloop import api
 from hotloop import config as configs
 from hotloop.core.errors import UserError
 from hotloop.pipeline import build_pipeline, total_updates
@@ -55,6 +56,23 @@ def test_eager_runs_with_overlap_stay_equal_over_many_cycles(tmp_path):
     for i in range(4):
         running.train(tmp_path / str(i), "identity", total_env_steps=2_000, cycle_steps=8)
     assert len({running.outcome(tmp_path / str(i))[1] for i in range(4)}) == 1
+
+
+def test_acting_and_learning_never_call_the_same_module(tmp_path, monkeypatch):
+    """Calling a module eagerly puts the given parameters into it for as long as the call lasts."""
+    from tests.references import run_networks
+
+    class shown(running.Rows):
+        def ready(self, pipeline, env_steps):
+            run_networks.CALLED.clear()  # of the warm-up
+
+    monkeypatch.chdir(Path(__file__).parent.parent)
+    network = {"name": "tests.references.run_networks:Recorded"}
+    base = {k: v for k, v in running.BASE.items() if k != "network"}
+    config = configs.resolve(base, {"workload": "identity", "network": network})
+    api.start(config, RunFolder.create(tmp_path / "run", "identity", 0), shown())
+    acting, learning = run_networks.CALLED["MainThread"], run_networks.CALLED["learn"]
+    assert len(acting) == len(learning) == 1 and not acting & learning
 
 
 def test_no_thread_of_a_run_takes_more_cores_than_it_was_given(tmp_path, monkeypatch):
