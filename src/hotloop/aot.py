@@ -23,7 +23,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from hotloop import matmul
+from hotloop import matmul, native
 
 Function = Callable[..., Sequence[Tensor]]
 
@@ -57,11 +57,13 @@ def compiled(
     *,
     fingerprint: str,
     threads: int,
+    beside: bool = False,
 ) -> Program:
     """Compile `function`, or load it from the cache.
 
     examples: tensors of the shapes to compile for; never written to.
     dynamic: index of an argument -> name of its leading dimension, which may then differ from call to call.
+    beside: the call is long and other threads are to run on meanwhile; costs 5 µs more per call.
     fingerprint: all that the function's arithmetic depends on besides this package's source and torch.
     """
     started = time.perf_counter()
@@ -73,11 +75,11 @@ def compiled(
         if not path.exists():
             origin = "compiled"
             _build(function, examples, dynamic, path, threads)
-        call = _load(path)
+        call = _load(path, beside)
     except Exception as reason:
         if origin == "cache":  # a package that does not load any more is made again, once
             path.unlink(missing_ok=True)
-            return compiled(name, function, examples, dynamic, fingerprint=fingerprint, threads=threads)
+            return compiled(name, function, examples, dynamic, fingerprint=fingerprint, threads=threads, beside=beside)
         first_line = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
         return eager(name, function, f"{name} runs eagerly, it could not be compiled: {first_line[:200]}")
     return Program(name, call, origin, time.perf_counter() - started)
@@ -119,11 +121,13 @@ class _Module(torch.nn.Module):
         return tuple(self.function(*tensors))
 
 
-def _load(path: Path) -> Callable[[list[Tensor]], Sequence[Tensor]]:
+def _load(path: Path, beside: bool) -> Callable[[list[Tensor]], Sequence[Tensor]]:
     with zipfile.ZipFile(path) as archive:  # torch runs what it finds; a bad sector or a torn write is machine code too
         damaged = archive.testzip()
     if damaged is not None:
         raise OSError(f"{path}: {damaged} is damaged")
+    if beside:
+        return native.function_of(path)
     # The C++ loader itself: the Python class around it imports the compiler, a second that a warm start need not pay.
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", True, 1, -1)
     return loader.boxed_run

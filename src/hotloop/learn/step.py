@@ -53,7 +53,7 @@ def program(update: Update, examples: Sequence[Tensor], fingerprint: str, compil
         # Traced only when the package is really built: a start from the cache pays nothing for it.
         return _run(update, tensors, _scan(update, _traced(update, examples)))
 
-    made = aot.compiled("update", whole, examples, dynamic, fingerprint=fingerprint, threads=threads)
+    made = aot.compiled("update", whole, examples, dynamic, fingerprint=fingerprint, threads=threads, beside=True)
     if made.origin == "eager":  # scan is a compiler's construct; without one a loop is the same and faster
         return aot.eager("update", lambda *t: _run(update, t, _loop(update)), made.note)
     return made
