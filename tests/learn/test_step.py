@@ -15,7 +15,9 @@ from tests.references import dqn as reference
 
 HARD = Options(batch_size=16, target_every_updates=50, optimizer=Optimizer(learning_rate=3e-3, max_grad_norm=0.7))
 POLYAK = Options(
-    batch_size=16, target_every_updates=1, target_tau=0.01,
+    batch_size=16,
+    target_every_updates=1,
+    target_tau=0.01,
     optimizer=Optimizer("rmsprop", learning_rate=1e-3, eps=1e-4, max_grad_norm=0.0),
 )
 SOMETIMES = replace(HARD, target_every_updates=7, target_tau=0.3)
@@ -47,9 +49,15 @@ def textbook(options: Options, variant: dict, head: str, start: torch.Tensor, ba
         for u in range(updates)
     ]  # fmt: skip
     losses, errors, target = reference.train(
-        network, [{k: torch.from_numpy(v) for k, v in b.items()} for b in tensors], optimizer,
-        double=variant.get("double", False), mse=variant.get("loss") == "mse", delta=variant.get("huber_delta", 1.0),
-        clip=o.max_grad_norm, every=options.target_every_updates, tau=options.target_tau,
+        network,
+        [{k: torch.from_numpy(v) for k, v in b.items()} for b in tensors],
+        optimizer,
+        double=variant.get("double", False),
+        mse=variant.get("loss") == "mse",
+        delta=variant.get("huber_delta", 1.0),
+        clip=o.max_grad_norm,
+        every=options.target_every_updates,
+        tau=options.target_tau,
     )
     flat = torch.nn.utils.parameters_to_vector
     return np.array(losses), torch.stack(errors).numpy(), flat(network.parameters()), flat(target.parameters())

@@ -21,17 +21,34 @@ SMALL_CNN = {"channels": [8, 8], "kernels": [4, 3], "strides": [3, 2], "features
 
 
 def learner(
-    spec: EnvSpec = VECTOR, *, network: str = "mlp", network_options: Mapping[str, Any] | None = None,
-    head: str = "dueling", variant: str = "dqn", variant_options: Mapping[str, Any] | None = None,
-    options: Options | None = None, updates: int = 8, total: int = 1000, compile: bool = False, seed: int = 0,
+    spec: EnvSpec = VECTOR,
+    *,
+    network: str = "mlp",
+    network_options: Mapping[str, Any] | None = None,
+    head: str = "dueling",
+    variant: str = "dqn",
+    variant_options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
+    updates: int = 8,
+    total: int = 1000,
+    compile: bool = False,
+    seed: int = 0,
 ) -> Learner:
     if network_options is None:
         network_options = {"hidden": [32]} if network == "mlp" else {}
     built = build(spec, network, network_options, head, seed)
     mark = repr((spec, network, network_options, head))
     made = Learner(
-        spec, built, variant, variant_options or {}, options or Options(batch_size=16), updates_per_cycle=updates,
-        total_updates=total, fingerprint=mark, compile=compile, threads=1,
+        spec,
+        built,
+        variant,
+        variant_options or {},
+        options or Options(batch_size=16),
+        updates_per_cycle=updates,
+        total_updates=total,
+        fingerprint=mark,
+        compile=compile,
+        threads=1,
     )
     # A program that could not be compiled runs eagerly, and a comparison of eager with eager would pass.
     assert made.program.origin in (("compiled", "cache") if compile else ("eager",)), made.program.note

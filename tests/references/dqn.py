@@ -34,8 +34,16 @@ def load(network: nn.Module, flat: Tensor) -> None:
 
 
 def train(
-    network: nn.Module, batches: Iterable[Mapping[str, Tensor]], optimizer: torch.optim.Optimizer, *,
-    double: bool, mse: bool, delta: float, clip: float, every: int, tau: float,
+    network: nn.Module,
+    batches: Iterable[Mapping[str, Tensor]],
+    optimizer: torch.optim.Optimizer,
+    *,
+    double: bool,
+    mse: bool,
+    delta: float,
+    clip: float,
+    every: int,
+    tau: float,
 ) -> tuple[list[float], list[Tensor], nn.Module]:
     """-> (loss of each update, |TD error| [B] of each update, target network). Trains `network` in place."""
     target_network = copy.deepcopy(network)
