@@ -121,7 +121,7 @@ class _Module(torch.nn.Module):
         return tuple(self.function(*tensors))
 
 
-def _load(path: Path, beside: bool) -> Callable[[list[Tensor]], Sequence[Tensor]]:
+def _load(path: Path, beside: bool = False) -> Callable[[list[Tensor]], Sequence[Tensor]]:
     with zipfile.ZipFile(path) as archive:  # torch runs what it finds; a bad sector or a torn write is machine code too
         damaged = archive.testzip()
     if damaged is not None:
