@@ -180,3 +180,24 @@ def test_mistakes_are_user_errors(tmp_path):
                 hotloop.train("identity", **options)
     with pytest.raises(hotloop.UserError, match="unknown preset"):
         hotloop.train("identity", preset="x")
+
+
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "Blackjack-v1", "Taxi-v4"])
+def test_the_agent_speaks_the_environments_own_words(name, tmp_path):
+    """Discrete and Tuple observations go in as they come out of `step`, masks too, and actions fit `step`."""
+    import gymnasium
+
+    agent = hotloop.train(
+        name, run=tmp_path / "run", quiet=True, compile=False, total_env_steps=1_000,
+        learning_starts_env_steps=200, evaluate_episodes=1,
+    )  # fmt: skip
+    env = gymnasium.make(name)
+    obs, info = env.reset(seed=3)
+    for _ in range(30):
+        action = agent.act(obs, info.get("action_mask"))
+        assert env.action_space.contains(action)
+        assert agent.values(obs).shape == (agent.spec.num_actions,)
+        obs, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            obs, info = env.reset()
+    env.close()

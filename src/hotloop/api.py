@@ -88,6 +88,7 @@ class Agent:
         self._greedy = Greedy(
             self.spec, forward_program(self.spec, network, mark, config.compile, config.threads), weights
         )
+        self._parts, self._action = self.world.words()
         self._folder = folder
 
     @property
@@ -96,8 +97,9 @@ class Agent:
         return self._folder.read_summary()
 
     def act(self, obs: Any, mask: Any = None) -> Any:
-        """The best legal action for one observation -> int, or for a batch of them [N, …] -> [N] int32. An observation
-        is what the environment gives: an array, or a dict of parts; stacked frames come stacked."""
+        """The best legal action for one observation -> what the environment's `step` takes; for a batch of them
+        [N, …] -> [N] int32, actions 0 … A-1. An observation is what the environment gives, or a dict of the parts that
+        `spec` names; stacked frames come stacked."""
         parts, batched = self._batch(obs)
         lanes = len(next(iter(parts.values())))
         if mask is not None:
@@ -110,7 +112,7 @@ class Agent:
             if not mask.any(1).all():
                 raise UserError("mask allows no action")
         actions = self._greedy(parts, mask)
-        return actions if batched else int(actions[0])
+        return actions if batched else self._action(int(actions[0]))
 
     def values(self, obs: Any) -> np.ndarray:
         """Q-values: [A] for one observation, [N, A] for a batch."""
@@ -124,7 +126,13 @@ class Agent:
 
     def _batch(self, obs: Any) -> tuple[Arrays, bool]:
         """Any observation -> parts [N, *seen], and whether it was a batch."""
-        obs = self.world.encode(obs, self.spec)
+        own = self._parts(obs)
+        if own is not None:
+            obs = own
+        elif isinstance(obs, Mapping):
+            obs = dict(obs)
+        else:
+            obs = {self.spec.observation[0].name: obs}
         batched = False
         for f in self.spec.observation:
             if f.name not in obs:

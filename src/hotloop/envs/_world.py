@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from hotloop.core import discover
 from hotloop.core.errors import UserError, unknown
 from hotloop.core.options import from_dict
-from hotloop.core.types import BatchedEnv, EnvSpec, Policy
+from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Policy
 
 PACKAGE = "hotloop.envs"
 ADAPTER = "gymnasium"  # the one file here that is not a world but a door to all others
@@ -35,13 +35,10 @@ class World:
     def make(self, lanes: int, first_lane: int = 0) -> BatchedEnv:
         return self.module.make(self.options, lanes, first_lane)
 
-    def encode(self, obs: Any, spec: EnvSpec) -> dict[str, Any]:
-        """An observation in the environment's own words -> its parts by name."""
-        if isinstance(obs, Mapping) and all(f.name in obs for f in spec.observation):
-            return dict(obs)
-        if hasattr(self.module, "encode"):
-            return self.module.encode(self.options, obs)
-        return {spec.observation[0].name: obs}
+    def words(self) -> tuple[Callable[[Any], Arrays | None], Callable[[int], Any]]:
+        """(one observation in the environment's own words -> its parts, or None where it is none; action -> what its
+        `step` takes)"""
+        return self.module.words(self.options) if hasattr(self.module, "words") else (lambda obs: None, int)
 
     def heuristic(self) -> Policy:
         """The best simple policy that ships with the world."""

@@ -5,7 +5,7 @@ The state inside such an environment cannot be read, so no run with it is resume
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -53,6 +53,24 @@ def make(options: Options, lanes: int, first_lane: int = 0) -> BatchedEnv:
     if options.vector == "gymnasium":
         return VectorLanes(options, lanes, first_lane)
     return Lanes(options, lanes, first_lane)
+
+
+def words(options: Options) -> tuple[Callable[[Any], Arrays | None], Callable[[int], Any]]:
+    """Between the environment's own words and ours: (one observation -> its parts, or None if it is not one of the
+    space's own; action 0 … A-1 -> what `step` takes)."""
+    env = _gymnasium_make.single(options)
+    space = env.observation_space
+    layout, actions = _read(_name(options), *_spaces_of(env), options.frame_stack)
+    env.close()
+
+    def parts(obs: Any) -> Arrays | None:
+        if any(f.stack > 1 for f in layout.fields) or not space.contains(obs):
+            return None
+        arrays = [np.zeros((1, *f.shape), f.dtype) for f in layout.fields]
+        layout.write(obs, arrays, 0)
+        return {f.name: array[0] for f, array in zip(layout.fields, arrays, strict=True)}
+
+    return parts, actions.one
 
 
 def lane_seed(seed: int, lane: int) -> int:
