@@ -310,3 +310,15 @@ def test_a_single_reward_of_nan_is_passed_over(tmp_path, monkeypatch):
     summary = running.train(tmp_path / "run", "tests.references.run_envs:Poisoned", **options)
     assert 0 < summary["refused_updates"] < summary["updates"]
     assert np.isfinite(running.arrays(tmp_path / "run")["learner.params"]).all()
+
+
+def test_evaluations_come_when_asked_whatever_the_log(tmp_path):
+    """2,500 is no multiple of 1,000: an evaluation has a row of its own then."""
+    rows, _ = evaluated(tmp_path, log_every_env_steps=1_000, evaluate_every_env_steps=2_500)
+    assert len([r for r in rows if "eval_return_mean" in r]) == 4_000 // 2_500
+
+
+def evaluated(tmp_path, **options):
+    agent = api.train("identity", run=tmp_path / "run", quiet=True, compile=False, evaluate_episodes=2, **options)
+    lines = (agent.path / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines], agent

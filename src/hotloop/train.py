@@ -104,9 +104,10 @@ def _loop(
 
         env_steps, finished = collector.env_steps, collector.finished
         meter.cycle(env_steps, finished, stats)
-        if _due(config.log_every, env_steps, pipeline):
+        evaluates = _due(config.evaluate_every_env_steps, env_steps, pipeline)
+        if evaluates or _due(config.log_every, env_steps, pipeline):
             row = meter.row(env_steps, learner.updates) | outcome.gauges(pipeline)
-            if _due(config.evaluate_every_env_steps, env_steps, pipeline):
+            if evaluates:
                 with meter.pause("evaluate"):
                     row |= outcome.evaluation(pipeline, learner.updates)
             run.metrics(row)
