@@ -7,6 +7,7 @@ import copy
 import re
 from typing import Any
 
+import gymnasium
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -17,9 +18,9 @@ from hotloop.config import LONGEST_CYCLE, TrainConfig, cycle_of, learning_from, 
 from hotloop.core import discover, toml
 from hotloop.core.errors import UserError
 from hotloop.core.options import to_dict
-from hotloop.envs._world import native_names
+from hotloop.envs._world import own_names
 
-PRESETS = [(w, p) for w in (*native_names(), "CartPole-v1") for p in presets.presets_of(w)]
+PRESETS = [(w, p) for w in (*own_names(), "CartPole-v1") for p in presets.presets_of(w)]
 
 
 def fails(*layers: Any) -> str:
@@ -42,7 +43,9 @@ def test_every_preset_resolves_and_survives_its_toml(workload, preset):
 
 
 def test_every_file_of_presets_is_of_a_world_or_for_all():
-    assert set(discover.names("hotloop.presets")) <= {*native_names(), presets.ANY}
+    worlds = {*own_names(), *map(presets.file_of, gymnasium.registry), presets.ANY}
+    games = {n for n in discover.names("hotloop.presets") if n.startswith("atari_")}
+    assert set(discover.names("hotloop.presets")) - games <= worlds
     for name in discover.names("hotloop.presets"):
         assert "default" in discover.load("hotloop.presets", name).PRESETS
 

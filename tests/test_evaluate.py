@@ -22,7 +22,7 @@ from tests import running
 
 @pytest.mark.parametrize(("episodes", "lanes", "played"), [(1, 0, 1), (7, 0, 7), (130, 0, 256), (7, 3, 9), (5, 1, 5)])
 def test_at_least_as_many_as_asked_for_and_the_same_in_every_lane(episodes, lanes, played):
-    found = play(world("identity", {}), world("identity", {}).heuristic(), episodes, 0, lanes)
+    found = play(world("identity", {}), world("identity", {}).heuristic, episodes, 0, lanes)
     assert found.episodes == played and found.unfinished == 0
     assert (found.returns == 10).all() and (found.lengths == 10).all() and (found.measures["correct"] == 10).all()
 
@@ -30,12 +30,12 @@ def test_at_least_as_many_as_asked_for_and_the_same_in_every_lane(episodes, lane
 def test_against_one_lane_at_a_time():
     """Lane by lane in an environment of one lane: the same episodes, in the order of lanes."""
     cartpole = world("cartpole", {})
-    together = play(cartpole, cartpole.heuristic(), 6, 11, lanes=3)
+    together = play(cartpole, cartpole.heuristic, 6, 11, lanes=3)
     returns, lengths = [], []
     for lane in range(3):
         env, out = cartpole.make(1, first_lane=lane), new_steps(cartpole.spec(), 1)
         env.reset(11, out)
-        policy = cartpole.heuristic()
+        policy = cartpole.heuristic(env)
         total, length, done = 0.0, 0, 0
         while done < 2:
             env.step(policy(out.obs, None), out)
@@ -49,7 +49,7 @@ def test_against_one_lane_at_a_time():
 
 def test_the_same_seed_plays_the_same_and_training_never_uses_it():
     snake = world("snake", {"size": 5})
-    a, b, c = (play(snake, Random(snake.spec(), 16, 3), 16, seed) for seed in (1, 1, 2))
+    a, b, c = (play(snake, lambda env: Random(env.spec, env.lanes, 3), 16, seed) for seed in (1, 1, 2))
     assert a.returns.tolist() == b.returns.tolist() != c.returns.tolist()
     seeds = {evaluation_seed(seed, number) for seed in range(50) for number in range(50)}
     assert len(seeds) == 2_500
@@ -80,13 +80,13 @@ def test_short_episodes_are_not_counted_more_often():
         def make(self, lanes):
             return Uneven()
 
-    found = play(Found(), lambda obs, mask: np.zeros(4, np.int32), 12, 0, lanes=4)  # type: ignore[arg-type]
+    found = play(Found(), lambda env: lambda obs, mask: np.zeros(4, np.int32), 12, 0, lanes=4)  # type: ignore[arg-type]
     assert sorted(found.returns.tolist()) == [2.0] * 6 + [20.0] * 6
 
 
 def test_an_episode_that_does_not_end_is_counted_as_it_stands(monkeypatch):
     monkeypatch.setattr(evaluate, "LONGEST_EPISODE", 7)
-    found = play(world("cartpole", {}), world("cartpole", {}).heuristic(), 3, 0)
+    found = play(world("cartpole", {}), world("cartpole", {}).heuristic, 3, 0)
     assert (found.unfinished, found.lengths.tolist(), found.returns.tolist()) == (3, [7] * 3, [7.0] * 3)
     assert np.isnan(found.measures["steps"]).all()
 
@@ -108,7 +108,7 @@ def test_the_environment_is_closed_also_after_an_error():
             return Env()
 
     with pytest.raises(RuntimeError, match="broken"):
-        play(Found(), lambda obs, mask: np.zeros(1, np.int32), 1, 0)  # type: ignore[arg-type]
+        play(Found(), lambda env: lambda obs, mask: np.zeros(1, np.int32), 1, 0)  # type: ignore[arg-type]
     assert closed == [True]
 
 

@@ -19,7 +19,7 @@ from hotloop.collect.policies import Greedy
 from hotloop.config import TrainConfig, resolve
 from hotloop.core.errors import UserError
 from hotloop.core.options import shown
-from hotloop.core.types import Arrays
+from hotloop.core.types import Arrays, BatchedEnv, Policy
 from hotloop.evaluate import Played, evaluation_seed, play
 from hotloop.networks._flat import layout_of
 from hotloop.pipeline import build_network, fingerprint
@@ -96,6 +96,10 @@ class Agent:
         """What the run came to: summary.json."""
         return self._folder.read_summary()
 
+    def policy(self, env: BatchedEnv) -> Policy:
+        """What plays greedily in any number of lanes."""
+        return self._greedy
+
     def act(self, obs: Any, mask: Any = None) -> Any:
         """The best legal action for one observation -> what the environment's `step` takes; for a batch of them
         [N, …] -> [N] int32, actions 0 … A-1. An observation is what the environment gives, or a dict of the parts that
@@ -122,7 +126,7 @@ class Agent:
 
     def evaluate(self, episodes: int = 100, seed: int = 0) -> Played:
         """Play greedily, on episodes that training never saw. The run's own seed gives those of its summary."""
-        return play(self.world, self._greedy, episodes, evaluation_seed(seed))
+        return play(self.world, self.policy, episodes, evaluation_seed(seed))
 
     def _batch(self, obs: Any) -> tuple[Arrays, bool]:
         """Any observation -> parts [N, *seen], and whether it was a batch."""

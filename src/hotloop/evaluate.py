@@ -40,17 +40,18 @@ def evaluation_seed(seed: int, number: int = 0) -> int:
 
 def play(
     world: World,
-    policy: Policy,
+    policy: Callable[[BatchedEnv], Policy],
     episodes: int,
     seed: int,
     lanes: int = 0,
     show: Callable[[BatchedEnv], None] | None = None,
 ) -> Played:
-    """At least `episodes` episodes, rounded up to the same number in every lane. `lanes` 0: chosen."""
+    """At least `episodes` episodes, rounded up to the same number in every lane, played by the policy that `policy`
+    gives for the environment. `lanes` 0: chosen."""
     lanes = lanes or min(episodes, MOST_LANES)
     env = world.make(lanes)
     try:
-        return _play(env, policy, -(-episodes // lanes), seed, show)
+        return _play(env, policy(env), -(-episodes // lanes), seed, show)
     finally:
         env.close()
 

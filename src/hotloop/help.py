@@ -15,12 +15,11 @@ from hotloop.core.options import type_of
 def catalogue() -> dict[str, dict[str, str]]:
     """kind -> name -> one line"""
     from hotloop import presets
-    from hotloop.envs._world import native_names
+    from hotloop.envs._world import own_names
     from hotloop.networks._heads import HEADS
 
     worlds = {
-        name: f"{_about('hotloop.envs', name)}; presets: {', '.join(presets.presets_of(name))}"
-        for name in native_names()
+        name: f"{_about('hotloop.envs', name)}; presets: {', '.join(presets.presets_of(name))}" for name in own_names()
     }
     worlds["any Gymnasium id"] = "with discrete actions, such as CartPole-v1; or module:factory; presets: default"
     return {

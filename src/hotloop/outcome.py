@@ -39,7 +39,7 @@ def greedy(pipeline: Pipeline, number: int) -> Played:
     """Episodes of the present weights, held out. `number` tells this evaluation from others of the run."""
     policy = Greedy(pipeline.spec, pipeline.forward, pipeline.learner.params)
     config = pipeline.config
-    return play(config.world(), policy, config.evaluate_episodes, evaluation_seed(config.seed, number))
+    return play(config.world(), lambda env: policy, config.evaluate_episodes, evaluation_seed(config.seed, number))
 
 
 def evaluation(pipeline: Pipeline, number: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from hotloop.collect.policies import Random
 from hotloop.core.errors import UserError
 from hotloop.core.types import BatchedEnv
 from hotloop.envs._world import World, world
-from hotloop.evaluate import MOST_LANES, Played, evaluation_seed, interval, play
+from hotloop.evaluate import Played, evaluation_seed, interval, play
 
 FRAME_S = 0.08  # between two frames on a terminal
 
@@ -24,7 +24,7 @@ def evaluate_run(path: str, episodes: int, seed: int, render: bool, as_json: boo
     from hotloop import api
 
     agent = api.load(path)
-    played = _played(agent.world, agent._greedy, episodes, seed, render)
+    played = _played(agent.world, agent.policy, episodes, seed, render)
     _show(f"{agent.config.workload}, greedy, weights of {path}", played, as_json)
     return 0
 
@@ -34,15 +34,14 @@ def play_workload(
 ) -> int:
     if policy in ("random", "heuristic"):
         found = world(workload, env)
-        lanes = 1 if render else min(episodes, MOST_LANES)
-        chosen = Random(found.spec(), lanes, seed) if policy == "random" else found.heuristic()
+        chosen = (lambda env: Random(env.spec, env.lanes, seed)) if policy == "random" else found.heuristic
     else:
         from hotloop import api
 
         agent = api.load(policy)
         if agent.config.workload != workload:
             raise UserError(f"{policy} is a run of {agent.config.workload}, not of {workload}")
-        found, chosen = (world(workload, {**agent.config.env, **env}) if env else agent.world), agent._greedy
+        found, chosen = (world(workload, {**agent.config.env, **env}) if env else agent.world), agent.policy
         if found.spec().observation != agent.spec.observation:
             raise UserError(f"{policy} was trained on other observations than these --env options give")
     _show(f"{workload}, policy {policy}", _played(found, chosen, episodes, seed, render), as_json)

@@ -18,9 +18,9 @@ from hotloop.core.errors import MissingExtra, UserError
 from hotloop.core.options import type_of
 from hotloop.core.schema import new_steps
 from hotloop.core.types import Steps
-from hotloop.envs.registration import FOREIGN
+from hotloop.envs._world import FOREIGN, own_names
 
-NATIVE = [name for name in discover.names("hotloop.envs") if name not in FOREIGN]
+NATIVE = [name for name in own_names() if name not in FOREIGN]
 
 
 def variants(name: str) -> list[typing.Any]:
@@ -259,12 +259,12 @@ def test_heuristic_plays_legal_actions(name, options):
     world = discover.load("hotloop.envs", name)
     if not hasattr(world, "heuristic"):
         return
+    env = make(name, options, 16)
     try:
-        policy = world.heuristic(options)
+        policy = world.heuristic(options, env)
     except UserError as refused:
         assert "\n" not in str(refused)
         return
-    env = make(name, options, 16)
     out = new_steps(env.spec, 16)
     env.reset(0, out)
     for _ in range(60):

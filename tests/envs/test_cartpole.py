@@ -74,7 +74,8 @@ def test_starts_are_uniform():
 
 
 def test_the_heuristic_balances():
-    env, policy = make(Options(), 32), heuristic(Options())
+    env = make(Options(), 32)
+    policy = heuristic(Options(), env)
     out = new_steps(env.spec, 32)
     env.reset(0, out)
     lengths = []

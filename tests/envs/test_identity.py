@@ -9,7 +9,8 @@ from hotloop.envs.identity import EPISODE, Options, heuristic, make, spec
 
 
 def test_the_right_action_is_the_one_shown():
-    env, policy = make(Options(size=5), 32), heuristic(Options(size=5))
+    env = make(Options(size=5), 32)
+    policy = heuristic(Options(size=5), env)
     out = new_steps(env.spec, 32)
     env.reset(0, out)
     rng = np.random.default_rng(0)

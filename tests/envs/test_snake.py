@@ -179,7 +179,8 @@ def test_bitboard_like_sets(size, seed, density):
 @pytest.mark.parametrize("observation", ["basic", "flood"])
 def test_the_heuristic_is_worth_a_comparison(observation):
     options = Options(observation=observation)
-    env, policy = make(options, 64), heuristic(options)
+    env = make(options, 64)
+    policy = heuristic(options, env)
     out = new_steps(env.spec, 64)
     env.reset(0, out)
     scores = []
@@ -195,7 +196,7 @@ def test_what_cannot_be_played_is_refused():
     with pytest.raises(UserError, match="choose one of"):
         make(Options(observation="smell"), 1)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="choose basic or flood"):
-        heuristic(Options(observation="grid"))
+        heuristic(Options(observation="grid"), make(Options(observation="grid"), 1))
 
 
 def test_render_shows_head_body_and_food():

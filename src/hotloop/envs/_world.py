@@ -14,6 +14,7 @@ from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Policy
 
 PACKAGE = "hotloop.envs"
 ADAPTER = "gymnasium"  # the one file here that is not a world but a door to all others
+FOREIGN = frozenset({ADAPTER, "atari", "mario"})  # worlds whose rules are in other people's code
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class World:
     @property
     def native(self) -> bool:
         """Whether its lanes are kernels of this package."""
-        return self.module.__name__ != f"{PACKAGE}.{ADAPTER}"
+        return self.module.__name__.rpartition(".")[2] not in FOREIGN
 
     def spec(self) -> EnvSpec:
         return self.module.spec(self.options)
@@ -40,21 +41,28 @@ class World:
         `step` takes)"""
         return self.module.words(self.options) if hasattr(self.module, "words") else (lambda obs: None, int)
 
-    def heuristic(self) -> Policy:
-        """The best simple policy that ships with the world."""
+    def heuristic(self, env: BatchedEnv) -> Policy:
+        """The best simple policy that ships with the world, for the lanes of `env`, which it may look into."""
         if not hasattr(self.module, "heuristic"):
             raise UserError(f"{self.workload} ships no heuristic policy; use --policy random or a run")
-        return self.module.heuristic(self.options)
+        return self.module.heuristic(self.options, env)
 
 
-def native_names() -> tuple[str, ...]:
+def own_names() -> tuple[str, ...]:
+    """The worlds that ship, emulators among them."""
     return tuple(n for n in discover.names(PACKAGE) if n not in (ADAPTER, "registration"))
 
 
 def world(workload: str, options: Mapping[str, Any]) -> World:
-    """Find the world and check its options. Constructs no environment."""
-    if workload in native_names():
-        module = discover.load(PACKAGE, workload)
+    """Find the world and check its options. Constructs no environment. A world of many games, which names the option
+    that chooses one in `ARGUMENT`, takes it after a slash: atari/pong."""
+    name, slash, argument = workload.partition("/")
+    if name in own_names():
+        module = discover.load(PACKAGE, name)
+        if slash:
+            if not hasattr(module, "ARGUMENT"):
+                raise UserError(f"unknown workload {workload!r}: {name} is one world, so nothing follows it")
+            options = {**options, module.ARGUMENT: argument}
         return World(workload, module, from_dict(module.Options, options, "env."))
     module = discover.load(PACKAGE, ADAPTER)
     given = (
@@ -78,4 +86,4 @@ def _is_id(workload: str) -> bool:
 def _refuse(workload: str) -> None:
     import gymnasium
 
-    raise unknown("workload", workload, [*native_names(), *gymnasium.registry])
+    raise unknown("workload", workload, [*own_names(), *gymnasium.registry])

@@ -45,7 +45,7 @@ def make(options: Options, lanes: int, first_lane: int = 0) -> BatchedEnv:
     return _CartPole(checked(options, lanes), lanes, first_lane)
 
 
-def heuristic(options: Options) -> Policy:
+def heuristic(options: Options, env: BatchedEnv) -> Policy:
     """Push towards where the pole is falling, a little ahead of time; leans against the cart's drift."""
 
     def act(obs: Arrays, mask: np.ndarray | None) -> np.ndarray:

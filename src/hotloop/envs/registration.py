@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-from hotloop.core import discover
+from hotloop.envs._world import FOREIGN, own_names
 
-# Not worlds of ours: an adapter to Gymnasium itself, this file, and emulators, which Gymnasium has its own names for.
-FOREIGN = frozenset({"gymnasium", "registration", "atari", "mario"})
 _SPELLING = {"cartpole": "CartPole"}  # names that are not simply each word capitalised
 
 
 def ids() -> dict[str, str]:
     """World → the id it is registered under: {"snake": "hotloop/Snake-v0", …}."""
-    worlds = [name for name in discover.names("hotloop.envs") if name not in FOREIGN]
+    worlds = [name for name in own_names() if name not in FOREIGN]
     return {w: f"hotloop/{_SPELLING.get(w, w.replace('_', ' ').title().replace(' ', ''))}-v0" for w in worlds}
 
 

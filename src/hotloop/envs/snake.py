@@ -65,7 +65,7 @@ def make(options: Options, lanes: int, first_lane: int = 0) -> BatchedEnv:
     return _Snake(checked(options, lanes), lanes, first_lane)
 
 
-def heuristic(options: Options) -> Policy:
+def heuristic(options: Options, env: BatchedEnv) -> Policy:
     """Of the moves that do not kill: the one with most room (`flood` alone), then towards the food, then straight."""
     if options.observation == "grid":
         raise UserError("env.observation = 'grid': the snake heuristic reads numbers; choose basic or flood")

@@ -26,13 +26,23 @@ def build(spec: EnvSpec, name: str, options: Mapping[str, Any], head: str, seed:
         if ":" in name:
             network = QNetwork(spec, _users_own(spec, name, options), nn.Identity(), plain=len(spec.observation) == 1)
         else:
-            module = discover.load(PACKAGE, name)
-            if head not in HEADS:
-                raise unknown("head", head, HEADS)
-            torso, features = module.torso(spec, from_dict(module.Options, options, "network."))
-            network = QNetwork(spec, torso, HEADS[head](features, spec.num_actions), plain=False)
+            network = _ours(spec, name, options, head)
     _check(network, spec, name)
     return network
+
+
+def _ours(spec: EnvSpec, name: str, options: Mapping[str, Any], head: str) -> QNetwork:
+    """A torso with a head, or a network that is whole: one whose actions are places in its last layer."""
+    module = discover.load(PACKAGE, name)
+    if head not in HEADS:
+        raise unknown("head", head, HEADS)
+    chosen = from_dict(module.Options, options, "network.")
+    if hasattr(module, "whole"):
+        if head != "scalar":
+            raise UserError(f"network {name} has a head of its own; leave out network.head = {head!r}")
+        return QNetwork(spec, module.whole(spec, chosen), nn.Identity(), plain=False)
+    torso, features = module.torso(spec, chosen)
+    return QNetwork(spec, torso, HEADS[head](features, spec.num_actions), plain=False)
 
 
 class QNetwork(nn.Module):

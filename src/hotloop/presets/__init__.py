@@ -13,8 +13,9 @@ ANY = "any_gymnasium"  # what an environment gets that has no file of its own
 
 def presets_of(workload: str) -> dict[str, dict[str, Any]]:
     """All presets of a workload, `default` among them."""
-    name = file_of(workload)
-    return discover.load("hotloop.presets", name if name in discover.names("hotloop.presets") else ANY).PRESETS
+    known = discover.names("hotloop.presets")
+    own = [name for name in (file_of(workload), file_of(workload.partition("/")[0])) if name in known]
+    return discover.load("hotloop.presets", (own or [ANY])[0]).PRESETS
 
 
 def preset(workload: str, name: str = "default") -> dict[str, Any]:
@@ -25,5 +26,6 @@ def preset(workload: str, name: str = "default") -> dict[str, Any]:
 
 
 def file_of(workload: str) -> str:
-    """CartPole-v1 -> cartpole_v1, so that Gymnasium ids can have a file too."""
+    """CartPole-v1 -> cartpole_v1, so that Gymnasium ids can have a file too. A world of many games has one file for
+    all, and one more for each game that wants its own: atari, atari_pong."""
     return workload.replace("/", "_").replace("-", "_").lower()
