@@ -67,7 +67,7 @@ def test_evaluate_repeats_the_summary(snake):
 def test_act_is_the_policy_that_was_evaluated(snake):
     """Played with act() alone, one lane after the other, the returns are those of the evaluation."""
     seed = evaluation_seed(3)
-    expected = play(snake.world, snake._greedy, 4, seed, lanes=4)
+    expected = play(snake.world, snake.policy, 4, seed, lanes=4)
     returns = []
     for lane in range(4):
         env, out = snake.world.make(1, first_lane=lane), new_steps(snake.spec, 1)
