@@ -29,12 +29,19 @@ SPECS = {
         Field("b", (2, 3), "bool"),
         Field("c", (), "float32"),
     ),
+    "map": (Field("map", (4, 6, 7), "float32"),),
 }
 B, A = 6, 5
+CELLS = {"map": 6 * 7}  # an action per cell, for networks that are whole
 
 
 def spec_of(kind: str) -> EnvSpec:
-    return EnvSpec(kind, SPECS[kind], A)
+    return EnvSpec(kind, SPECS[kind], CELLS.get(kind, A))
+
+
+def heads_of(name: str) -> list[str]:
+    """A network that is whole has no place for another head."""
+    return ["scalar"] if hasattr(load(PACKAGE, name), "whole") else list(HEADS)
 
 
 def make(name: str, kind: str, head: str, seed: int = 0) -> QNetwork:
@@ -54,7 +61,7 @@ def kinds_of(name: str) -> list[str]:
 
 
 KINDS = {name: kinds_of(name) for name in NETWORKS}
-EVERY = [(name, kind, head) for name in NETWORKS for kind in KINDS[name] for head in HEADS]
+EVERY = [(name, kind, head) for name in NETWORKS for kind in KINDS[name] for head in heads_of(name)]
 every = pytest.mark.parametrize(("name", "kind", "head"), EVERY)
 
 
@@ -83,7 +90,7 @@ def test_rows_of_a_batch_are_independent(name, kind, head):
     network, obs = make(name, kind, head), observations(kind)
     with torch.no_grad():
         q = network(obs)
-        assert q.shape == (B, A) and q.dtype == torch.float32
+        assert q.shape == (B, spec_of(kind).num_actions) and q.dtype == torch.float32
         for row in range(B):
             alone = network({part: values[row : row + 1] for part, values in obs.items()})
             assert torch.allclose(alone[0], q[row], rtol=1e-4, atol=1e-5)
