@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -74,6 +75,45 @@ def _python_ran_during(call) -> bool:
     ran = not left.is_set()
     thread.join()
     return ran
+
+
+def test_a_chain_is_its_calls_one_after_the_other():
+    """Running sums: the state goes from call to call, each call's own output is its own."""
+
+    def add(total, x):
+        return [total + x, total * 10]
+
+    zero = torch.zeros(3)
+    program = aot.compiled("add", add, [zero, zero], {}, fingerprint="chain", threads=1, beside=True)
+    assert program.native, program.note
+    rows = [torch.tensor([1.0, 2.0, 3.0]) * k for k in range(1, 5)]
+    for runs in range(3):
+        eager = aot.eager("add", add).chain([zero], [[r] for r in rows])
+        ours = program.chain([zero], [[r.clone()] for r in rows])  # its tensors are its own to keep alive
+        for job in (eager, ours):
+            job.run()
+        expected = eager.results()
+        for mine, theirs in zip(ours.results(), expected, strict=True):
+            assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True)), runs
+        assert expected[-1][0].tolist() == [10.0, 20.0, 30.0]
+
+
+def test_chains_leave_nothing_behind():
+    x = torch.eye(SIZE)
+    program = aot.compiled("powers", powers, [x], {}, fingerprint="native", threads=1, beside=True)
+    before = None
+    for i in range(30):  # 6 MB each
+        job = program.chain([], [[x.clone()]])
+        job.run()
+        assert len(job.results()[0]) == 2
+        if i == 4:
+            before = _private_mb()
+    assert before is not None and _private_mb() - before < 30
+
+
+def _private_mb() -> float:
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private")) / 1024
 
 
 def test_a_function_without_an_owner_is_let_go():

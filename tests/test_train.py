@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from hotloop import api
+from hotloop import aot, api
 from hotloop import config as configs
 from hotloop.core.errors import UserError
 from hotloop.pipeline import build_pipeline, total_updates
@@ -83,12 +83,18 @@ def test_no_thread_of_a_run_takes_more_cores_than_it_was_given(tmp_path, monkeyp
     import ctypes
 
     ask, choose, seen = ctypes.CDLL(min(found)).omp_get_max_threads, uniform.choose, {}
+    run = aot.Chain.run
 
     def spy(*args):
         seen[threading.current_thread().name] = ask()
         choose(*args)
 
+    def spy_run(job):
+        seen[threading.current_thread().name] = ask()
+        run(job)
+
     monkeypatch.setattr(uniform, "choose", spy)
+    monkeypatch.setattr(aot.Chain, "run", spy_run)
     running.train(tmp_path / "run", "identity")
     assert seen == {"MainThread": 1, "learn": 1}
 
@@ -107,6 +113,12 @@ def test_a_run_of_another_process_is_the_same(tmp_path):
 # --- the order of a cycle --------------------------------------------------------------------------------------------
 
 
+def learn(pipeline):
+    job = pipeline.begin_updates()
+    job.run()
+    return pipeline.end_updates(job)
+
+
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.parametrize("workload", ["cartpole", "snake"])
 def test_a_run_is_the_plain_loop(tmp_path, workload, overlap):
@@ -118,11 +130,11 @@ def test_a_run_is_the_plain_loop(tmp_path, workload, overlap):
         learns = p.learning(p.collector.env_steps)
         block = p.collector.next_block()
         if overlap:
-            stats = p.learn() if learns else None
+            stats = learn(p) if learns else None
             p.store.write(block)
         else:
             p.store.write(block)
-            stats = p.learn() if learns else None
+            stats = learn(p) if learns else None
         assert (stats is not None) == learns
         p.collector.publish(p.learner.params)
     mine, saved = p.state(), running.arrays(tmp_path / "run")
@@ -132,32 +144,62 @@ def test_a_run_is_the_plain_loop(tmp_path, workload, overlap):
 
 
 @pytest.mark.parametrize("overlap", [True, False])
-def test_what_is_sampled_does_not_depend_on_which_half_is_faster(tmp_path, monkeypatch, overlap):
-    """The learner of cycle c waits here until the collector of cycle c has done all it does before the barrier; the
-    replay must still be as it was when the cycle began."""
-    main, seen = threading.main_thread().ident, []
-    choose = uniform.choose
+def test_what_is_sampled_is_the_replay_at_the_start_of_the_cycle(tmp_path, monkeypatch, overlap):
+    choose, seen = uniform.choose, []
 
-    def late(window, seed, update, out):
-        while overlap and threading.get_ident() != main and sys._current_frames()[main].f_code.co_name != "wait":
-            pass  # until the main thread waits for this one
-        seen.append(shown.window() if overlap and threading.get_ident() != main else window)
+    def spy(window, seed, update, out):
+        seen.append(window)
         choose(window, seed, update, out)
 
-    class shown(running.Rows):
-        @staticmethod
-        def window():
-            return shown.store.window()
-
+    class Shown(running.Rows):
         def ready(self, pipeline, env_steps):
-            shown.store = pipeline.store
             seen.clear()  # of the warm-up
 
-    monkeypatch.setattr(uniform, "choose", late)
-    running.train(tmp_path / "run", "identity", shown=shown(), overlap=overlap)
+    monkeypatch.setattr(uniform, "choose", spy)
+    running.train(tmp_path / "run", "identity", shown=Shown(), overlap=overlap)
     ends = [(w.first + w.count) * w.lanes for w in seen]
     first = 128 if overlap else 128 + 16  # a block is in before its cycle learns, where the two take turns
     assert ends == list(range(first, 960 + (0 if overlap else 1), 16))
+
+
+def test_it_does_not_matter_which_half_is_faster(tmp_path, monkeypatch):
+    """Once as it comes; once each update waits until its cycle's block is collected; once each block waits until the
+    updates of its cycle are made."""
+    from hotloop.collect.inline import Inline
+
+    main, run, next_block = threading.main_thread().ident, aot.Chain.run, Inline.next_block
+    made = threading.Event()
+
+    def late(job):
+        while threading.get_ident() != main and sys._current_frames()[main].f_code.co_name != "wait":
+            pass  # until the main thread waits for this one
+        run(job)
+
+    def early(job):
+        run(job)
+        made.set()
+
+    def after(collector):
+        if learning:
+            assert made.wait(10)
+            made.clear()
+        elif collector.env_steps + 16 == 128:
+            learning.append(True)  # from the next cycle on
+            made.clear()  # of the warm-up
+        return next_block(collector)
+
+    learning: list[bool] = []
+    running.train(tmp_path / "as it comes", "identity")
+    with monkeypatch.context() as patch:
+        patch.setattr(aot.Chain, "run", late)
+        running.train(tmp_path / "late", "identity")
+    with monkeypatch.context() as patch:
+        patch.setattr(aot.Chain, "run", early)
+        patch.setattr(Inline, "next_block", after)
+        running.train(tmp_path / "early", "identity")
+    assert learning
+    running.assert_same(tmp_path / "as it comes", tmp_path / "late")
+    running.assert_same(tmp_path / "as it comes", tmp_path / "early")
 
 
 def test_acting_uses_the_weights_of_the_cycle_before(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ import torch
 
 from bench.measure import serve, versions
 from hotloop import api, presets
+from hotloop.aot import Job
 from hotloop.config import TrainConfig, resolve
 from hotloop.core.types import Block
 from hotloop.learn.learner import Learner
@@ -42,10 +43,10 @@ class Watch(Quiet):
 
     def ready(self, pipeline: Pipeline, env_steps: int) -> None:
         """Called when all is warm and step 1 comes next."""
-        write, update = pipeline.store.write, pipeline.learner.update
+        write, end = pipeline.store.write, pipeline.learner.end
 
-        def counted_update() -> tuple[np.ndarray, np.ndarray]:
-            stats, priority = update()
+        def counted_end(job: Job) -> tuple[np.ndarray, np.ndarray]:
+            stats, priority = end(job)
             self.updates += int(stats[:, APPLIED].sum())
             return stats, priority
 
@@ -56,7 +57,7 @@ class Watch(Quiet):
                 self.last = (time.perf_counter(), self.env_steps, self.updates)
                 self.first = self.first or self.last
 
-        pipeline.store.write, pipeline.learner.update = counted_write, counted_update
+        pipeline.store.write, pipeline.learner.end = counted_write, counted_end
 
 
 def train(preset: tuple[str, str], layer: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,14 +18,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
+import numba
 import torch
 from torch import Tensor
 
 from hotloop import matmul, native
 
 Function = Callable[..., Sequence[Tensor]]
+
+
+class Job(Protocol):
+    """Calls that are prepared, made and read by whom it suits."""
+
+    def run(self) -> None: ...
+    def results(self) -> list[Sequence[Tensor]]: ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,39 @@ class Program:
     origin: Literal["compiled", "cache", "eager"]
     seconds: float  # to compile or load
     note: str = ""  # why it is eager, where it was not asked to be
+
+    @property
+    def native(self) -> bool:
+        """Whether its chains run without the interpreter."""
+        return isinstance(self.call, native.Function)
+
+    def chain(self, state: list[Tensor], rests: Sequence[list[Tensor]]) -> Job:
+        """Several calls in a row, not yet made: each begins with the state that the one before has left, which is to
+        say that the first tensors in are the first tensors out."""
+        if isinstance(self.call, native.Function) and not numba.config.DISABLE_JIT:
+            return native.Chain(self.call, state, rests)
+        return Chain(self.call, state, rests)
+
+
+class Chain:
+    """As native.Chain, for any function."""
+
+    def __init__(
+        self, call: Callable[[list[Tensor]], Sequence[Tensor]], state: list[Tensor], rests: Sequence[list[Tensor]]
+    ) -> None:
+        self._call, self._state, self._rests = call, state, rests
+        self._results: list[Sequence[Tensor]] = []
+
+    def run(self) -> None:
+        state = self._state
+        for rest in self._rests:
+            out = self._call([*state, *rest])
+            state = list(out[: len(state)])
+            self._results.append(out)
+
+    def results(self) -> list[Sequence[Tensor]]:
+        """Outputs of each call."""
+        return self._results
 
 
 def eager(name: str, function: Function, note: str = "") -> Program:
@@ -127,7 +168,7 @@ def _load(path: Path, beside: bool = False) -> Callable[[list[Tensor]], Sequence
     if damaged is not None:
         raise OSError(f"{path}: {damaged} is damaged")
     if beside:
-        return native.function_of(path)
+        return native.Function(path)
     # The C++ loader itself: the Python class around it imports the compiler, a second that a warm start need not pay.
     loader = torch._C._aoti.AOTIModelPackageLoader(str(path), "model", True, 1, -1)
     return loader.boxed_run

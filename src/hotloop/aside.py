@@ -1,52 +1,160 @@
-"""One thread beside the main one, for the half of a cycle that runs at the same time."""
+"""One thread beside the main one, for the half of a cycle that runs at the same time. Compiled calls it makes without
+the interpreter from beginning to end: a thread that needs it as well gets it only when the main one lets go."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Protocol
 
-T = TypeVar("T")
+import numba
+import numpy as np
+
+from hotloop.core import atomic
+from hotloop.core.jit import kernel
+from hotloop.native import Chain, check, run_chain
+from hotloop.trace import Trace
+
+TRACK = "learn"
+SPINS = 20_000  # looks at a word, some tens of microseconds, before going to sleep on it
 
 
-class Aside(Generic[T]):
-    """`start` hands over one call, `wait` gives its result or raises its error. At most one is under way."""
+class Job(Protocol):
+    """What is handed over."""
 
-    def __init__(self, begin: Callable[[], None]) -> None:
-        """begin: called once on the thread, before anything else."""
-        self._calls: SimpleQueue[Callable[[], T] | None] = SimpleQueue()
-        self._results: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
-        self._begin = begin
+    def run(self) -> None: ...
+
+
+class Aside(Protocol):
+    """`start` hands over one job, `wait` returns when it is done or raises its error. At most one is under way."""
+
+    def __enter__(self) -> Aside: ...
+    def __exit__(self, *error: object) -> None: ...
+    def start(self, job: Job) -> None: ...
+    def wait(self) -> None: ...
+
+
+def thread(section: str, trace: Trace, begin: Callable[[], None], native: bool) -> Aside:
+    """native: whether the jobs are chains of native calls. section: what a job is called in the trace. begin: called
+    once on the thread, before anything else."""
+    if native and atomic.AVAILABLE and not numba.config.DISABLE_JIT:
+        return _Native(section, trace, begin)
+    return _Python(section, trace, begin)
+
+
+class _Python:
+    """Runs any job, taking turns with the main thread for the interpreter."""
+
+    def __init__(self, section: str, trace: Trace, begin: Callable[[], None]) -> None:
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._ends: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._begin, self._trace, self._section = begin, trace, trace.section(section)
         self._busy = False
-        self._thread = threading.Thread(target=self._run, name="learn", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=TRACK, daemon=True)
 
-    def __enter__(self) -> Aside[T]:
+    def __enter__(self) -> _Python:
         self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._calls.put(None)
+        self._jobs.put(None)
         self._thread.join()
 
-    def start(self, call: Callable[[], T]) -> None:
+    def start(self, job: Job) -> None:
         self._busy = True
-        self._calls.put(call)
+        self._jobs.put(job)
 
-    def wait(self) -> T:
+    def wait(self) -> None:
         if not self._busy:
             raise RuntimeError("nothing was started")
         self._busy = False
-        result, error = self._results.get()
+        error = self._ends.get()
         if error is not None:
             raise error
-        return result  # type: ignore[return-value]
 
-    def _run(self) -> None:
+    def _serve(self) -> None:
+        self._trace.track(TRACK)
         self._begin()
-        call: Any
-        while (call := self._calls.get()) is not None:
+        while (job := self._jobs.get()) is not None:
             try:
-                self._results.put((call(), None))
+                with self._section:
+                    job.run()
+                self._ends.put(None)
             except BaseException as error:
-                self._results.put((None, error))
+                self._ends.put(error)
+
+
+# The words that the main thread and the native one share. REQUEST and DONE, a cache line each, count jobs, and each is
+# written by one side only. What else a side writes, it writes before its count, so the other has it with the count.
+REQUEST, DONE, STOP, STATUS, BEGAN, ENDED, ROOM, CHAIN = 0, 8, 16, 17, 18, 19, 20, 24
+_WORDS = 48
+
+
+class _Native:
+    """Runs chains of native calls. The thread enters one kernel when it starts and leaves it at the end."""
+
+    def __init__(self, section: str, trace: Trace, begin: Callable[[], None]) -> None:
+        self._words = np.zeros(_WORDS, np.int64)
+        self._addresses = atomic.addresses()
+        self._begin, self._section = begin, trace.section(section)
+        self._track = trace.beside(TRACK)
+        self._chain: Chain | None = None  # kept until it is done: the thread knows addresses only
+        self._thread = threading.Thread(target=self._serve, name=TRACK, daemon=True)
+
+    def __enter__(self) -> _Native:
+        self._thread.start()
+        _post(self._addresses, self._words)  # a chain of no calls: once it is done, the thread is in its kernel
+        _wait(self._addresses, self._words)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _wait(self._addresses, self._words)  # for what is under way, if anything
+        self._words[STOP] = 1
+        _post(self._addresses, self._words)
+        self._thread.join()
+
+    def start(self, job: Job) -> None:
+        assert isinstance(job, Chain), "only chains of native calls run without the interpreter"
+        self._chain = job
+        self._words[CHAIN : CHAIN + len(job.words)] = job.words
+        _post(self._addresses, self._words)
+
+    def wait(self) -> None:
+        if self._chain is None:
+            raise RuntimeError("nothing was started")
+        _wait(self._addresses, self._words)
+        self._chain = None
+        self._section.record(self._track, int(self._words[BEGAN]), int(self._words[ENDED]))
+        check(self._words[STATUS])
+
+    def _serve(self) -> None:
+        self._begin()
+        _serve(self._addresses, self._words)
+
+
+@kernel
+def _post(addresses, words):
+    atomic.store_release(words, REQUEST, words[REQUEST] + 1)
+    atomic.wake(addresses, words, REQUEST)
+
+
+@kernel
+def _wait(addresses, words):
+    """Until the newest request is done: DONE is either it or the one before."""
+    atomic.await_change(addresses, words, DONE, words[REQUEST] - 1, SPINS)
+
+
+@kernel
+def _serve(addresses, words):
+    served = 0
+    while True:
+        atomic.await_change(addresses, words, REQUEST, served, SPINS)
+        if words[STOP]:
+            return
+        served += 1
+        words[BEGAN] = atomic.now(addresses, words, ROOM)
+        words[STATUS] = run_chain(words[CHAIN:])
+        words[ENDED] = atomic.now(addresses, words, ROOM)
+        atomic.store_release(words, DONE, served)
+        atomic.wake(addresses, words, DONE)

@@ -79,21 +79,24 @@ class Pipeline:
             self.began_env_steps = env_steps
         return learns
 
-    def learn(self) -> np.ndarray:
-        """All updates of one cycle, from the replay as it stands -> stats [U, 4]."""
+    def begin_updates(self) -> aot.Job:
+        """All updates of one cycle, from the replay as it stands, to be run by this thread or another."""
         slots = self._slots
         with self._sample:
             self.sampler.choose(self.store.window(), self.config.seed, self.learner.updates, slots)
             self.store.gather(slots, self.learner.batch)
-        with self._update:
-            stats, _ = self.learner.update()
+            return self.learner.begin()
+
+    def end_updates(self, job: aot.Job) -> np.ndarray:
+        """Take what they have led to -> stats [U, 4]."""
+        stats, _ = self.learner.end(job)
         if self.first_update_s is None:
             self.first_update_s = round(process_age_s(), 3)
         return stats
 
     def __post_init__(self) -> None:
         self._slots = np.zeros((self.cycle.updates, self.config.learner.batch_size), np.int64)
-        self._sample, self._update = self.trace.section("sample"), self.trace.section("update")
+        self._sample = self.trace.section("sample")
 
     def state(self) -> Arrays:
         """Everything a later bit depends on."""

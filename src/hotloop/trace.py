@@ -101,6 +101,16 @@ class Trace:
                 own.name = unique
             self.local.track = own
 
+    def beside(self, name: str) -> Track:
+        """A track for a thread that cannot write it, as one that runs without Python: whoever asks writes it, with
+        Section.record."""
+        with self._register:
+            found = next((t for t in self.tracks if t.name == name), None)
+            if found is None:
+                found = Track(name, self.events_per_track, self.samples_per_track)
+                self.tracks.append(found)
+            return found
+
     def count(self, name: str, n: float = 1) -> None:
         """Add to a counter. Its line in the timeline is the sum over all threads."""
         track = self.own_track()
@@ -203,9 +213,11 @@ class Section:
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         end = self.clock()
         track: Track = self.local.track
-        index = self.index
-        start = track.open.pop()
-        ns = end - start
+        self.record(track, track.open.pop(), end)
+
+    def record(self, track: Track, start: int, end: int) -> None:
+        """One pass, by the trace's clock."""
+        index, ns = self.index, end - start
         try:
             cell = track.cells[index]
         except IndexError:

@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 
-from hotloop import checkpoint, outcome
-from hotloop.aside import Aside
+from hotloop import aside, checkpoint, outcome
 from hotloop.config import TrainConfig
 from hotloop.core.errors import UserError
 from hotloop.core.options import to_dict
@@ -44,11 +42,12 @@ def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = 
             _restore(found, pipeline, meter, run, display)
         else:
             run.write_config(to_dict(config))  # only now: what cannot be built leaves the folder free
-        with Stop() as stop, Aside[np.ndarray](lambda: _begin_beside(config, trace)) as aside:
+        beside = aside.thread("update", trace, lambda: _begin_beside(config), pipeline.learner.program.native)
+        with Stop() as stop, beside:
             display.ready(pipeline, pipeline.collector.env_steps)
             meter.start(pipeline.collector.env_steps, pipeline.learner.updates)
             try:
-                _loop(config, pipeline, aside, stop, meter, run, scalars, display, trace)
+                _loop(config, pipeline, beside, stop, meter, run, scalars, display, trace)
             except NotFinite as why:
                 _save(config, pipeline, meter, run, display)
                 batch = outcome.dump_batch(run, pipeline)
@@ -62,8 +61,7 @@ def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = 
         pipeline.close()
 
 
-def _begin_beside(config: TrainConfig, trace: Trace) -> None:
-    trace.track("learn")
+def _begin_beside(config: TrainConfig) -> None:
     # OpenMP counts its threads per thread: without this a matrix product beside the main one would take all cores, and
     # where these are busy it waits for them, ten times as long as it computes.
     torch.set_num_threads(config.threads)
@@ -72,7 +70,7 @@ def _begin_beside(config: TrainConfig, trace: Trace) -> None:
 def _loop(
     config: TrainConfig,
     pipeline: Pipeline,
-    aside: Aside[np.ndarray],
+    beside: aside.Aside,
     stop: Stop,
     meter: Meter,
     run: RunFolder,
@@ -83,23 +81,23 @@ def _loop(
     """One pass is one cycle. With overlap the updates of a cycle use the replay as it stood at its start, and its
     block is collected with the weights of the cycle before: nothing depends on timing."""
     collector, store, learner = pipeline.collector, pipeline.store, pipeline.learner
-    wait, commit = trace.section("wait"), trace.section("commit")
+    update, wait, commit = trace.section("update"), trace.section("wait"), trace.section("commit")
     while collector.env_steps < config.total_env_steps and not stop.asked:
-        learns, stats = pipeline.learning(collector.env_steps), None
+        learns, updates = pipeline.learning(collector.env_steps), None
         if learns and config.overlap:
-            aside.start(pipeline.learn)
+            updates = pipeline.begin_updates()
+            beside.start(updates)
         block = collector.next_block()
-        if learns and config.overlap:
-            try:
-                with wait:
-                    stats = aside.wait()
-            except NotFinite:
-                store.write(block)  # its env steps are counted, so the checkpoint that follows has to hold them
-                raise
+        if updates:
+            with wait:
+                beside.wait()
         with commit:
             store.write(block)
         if learns and not config.overlap:
-            stats = pipeline.learn()
+            updates = pipeline.begin_updates()
+            with update:
+                updates.run()
+        stats = pipeline.end_updates(updates) if updates else None
         collector.publish(learner.params)
 
         env_steps, finished = collector.env_steps, collector.finished

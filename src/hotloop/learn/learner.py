@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotloop.aot import Program
+from hotloop import aot
 from hotloop.core import discover
 from hotloop.core.options import from_dict, option
 from hotloop.core.schema import new_batch
@@ -82,42 +82,47 @@ class Learner:
         # What is compiled in besides the network. The learning rate is not: it comes as a scalar.
         baked = replace(options.optimizer, learning_rate=1.0, learning_rate_end=-1.0)
         mark = repr((fingerprint, variant, update.variant_options, baked, moves, options.target_tau if moves else 1.0))
-        self.program: Program = step.program(
-            update, [self.params, self.target, *self.moments, *examples], mark, compile, threads
+        self.program: aot.Program = step.program(
+            update, [self.params, self.target, *self.moments, torch.zeros(1), *examples], mark, compile, threads
         )
 
     def update(self) -> tuple[np.ndarray, np.ndarray]:
         """All updates of one cycle from `self.batch` -> stats [U, 4] (columns step.STATS), priority [U, B]."""
-        total = self.batch.action.shape[0]
-        stats: list[Tensor] = []
-        priority: list[Tensor] = []
-        done = 0
+        job = self.begin()
+        job.run()
+        return self.end(job)
+
+    def begin(self) -> aot.Job:
+        """The updates of one cycle from `self.batch`, to be run by any thread: one call, or one more for each time
+        that the target moves on the way."""
+        every, total = self.options.target_every_updates, self.batch.action.shape[0]
+        calls, done = [], 0
         while done < total:
-            count = total - done if self._target_moves else min(total - done, self._until_target_moves())
-            s, p = self._call(done, count)
-            stats.append(s)
-            priority.append(p)
+            count = total - done if self._target_moves else min(total - done, every - (self.updates + done) % every)
+            moves = not self._target_moves and (self.updates + done + count) % every == 0
+            calls.append(self._inputs_of(done, count, moves))
             done += count
-        all_stats = (stats[0] if len(stats) == 1 else torch.cat(stats)).numpy()
-        self._watch(all_stats[:, step.STATS.index("applied")])
-        return all_stats, (priority[0] if len(priority) == 1 else torch.cat(priority)).numpy()
+        return self.program.chain([self.params, self.target, *self.moments], calls)
 
-    def _until_target_moves(self) -> int:
-        every = self.options.target_every_updates
-        return every - self.updates % every
-
-    def _call(self, first: int, count: int) -> tuple[Tensor, Tensor]:
-        scalars = optimizers.scalars(self.options.optimizer, self.updates, count, self.total_updates)
+    def _inputs_of(self, first: int, count: int, moves: bool) -> list[Tensor]:
+        """What a call takes besides the state. moves: whether the target does, once its updates are made."""
+        share = torch.full((1,), self.options.target_tau if moves else 0.0)
+        scalars = optimizers.scalars(self.options.optimizer, self.updates + first, count, self.total_updates)
         rows = self._inputs
         if count != rows[0].shape[0]:
             rows = [r[first : first + count] for r in rows]
-        out = self.program.call([self.params, self.target, *self.moments, torch.from_numpy(scalars), *rows])
-        self.params, self.target, *self.moments = out[:-2]
-        self.updates += count
-        if not self._target_moves and self.updates % self.options.target_every_updates == 0:
-            tau = self.options.target_tau
-            self.target = self.params if tau == 1.0 else torch.lerp(self.target, self.params, tau)
-        return out[-2], out[-1]
+        return [share, torch.from_numpy(scalars), *rows]
+
+    def end(self, job: aot.Job) -> tuple[np.ndarray, np.ndarray]:
+        """Take what a job has led to -> stats [U, 4], priority [U, B]."""
+        results = job.results()
+        self.params, self.target, *self.moments = results[-1][:-2]
+        stats, priority = (
+            (results[0][k] if len(results) == 1 else torch.cat([r[k] for r in results])).numpy() for k in (-2, -1)
+        )
+        self.updates += len(stats)
+        self._watch(stats[:, step.STATS.index("applied")])
+        return stats, priority
 
     def _watch(self, applied: np.ndarray) -> None:
         if applied.all():

@@ -1,7 +1,7 @@
 """The whole update as one pure function, compiled here only: target pass, loss, gradient, clip, optimizer and
 target network for U updates in one call. Eager, the same step in a Python loop, is the reference.
 
-    (params [P], target [P], moments…, scalars [U, 3], batch [U, B, …]) ->
+    (params [P], target [P], moments…, share [1], scalars [U, 3], batch [U, B, …]) ->
     (params, target, moments…, stats [U, 4], priority [U, B])
 """
 
@@ -47,7 +47,7 @@ def program(update: Update, examples: Sequence[Tensor], fingerprint: str, compil
     """One call for any number of updates."""
     if not compile:
         return aot.eager("update", lambda *tensors: _run(update, tensors, _loop(update)))
-    dynamic = dict.fromkeys(range(2 + update.moments, len(examples)), "updates")
+    dynamic = dict.fromkeys(range(3 + update.moments, len(examples)), "updates")
 
     def whole(*tensors: Tensor) -> list[Tensor]:
         # Traced only when the package is really built: a start from the cache pays nothing for it.
@@ -78,9 +78,10 @@ def _transitions(spec: EnvSpec, tensors: Sequence[Tensor]) -> Transitions:
 
 
 def _run(update: Update, tensors: Sequence[Tensor], repeat: Repeat) -> list[Tensor]:
-    """The target pass for all U batches where the target stands still, then the U steps."""
+    """The target pass for all U batches where the target stands still, then the U steps, then the share of the way
+    that the target moves towards where they have led."""
     params, target, *rest = tensors
-    moments, scalars, batch = rest[: update.moments], rest[update.moments], rest[update.moments + 1 :]
+    moments, (share, scalars, *batch) = rest[: update.moments], rest[update.moments :]
     if update.target_moves:
         frozen: tuple[Tensor, ...] = ()
     else:
@@ -93,7 +94,7 @@ def _run(update: Update, tensors: Sequence[Tensor], repeat: Repeat) -> list[Tens
     if update.target_moves:
         *carry, target = carry
     else:
-        target = target.clone()  # an output may not be an input
+        target = torch.where(share > 0, _moved(target, carry[0], share), target)
     return [carry[0], target, *carry[1:], stats, priority]
 
 
@@ -122,11 +123,18 @@ def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tup
     applied = torch.isfinite(loss) & torch.isfinite(norm)
     new = [stepped, *new_moments]
     if target is not None:
-        # A tau of 1 copies to the bit, which a difference added again would not.
-        new.append(stepped if update.target_tau == 1.0 else target + update.target_tau * (stepped - target))
+        new.append(_moved(target, stepped, update.target_tau))
     kept = [torch.where(applied, n, old) for n, old in zip(new, carry, strict=True)]
     stats = torch.stack([loss, out.q.mean(), norm, applied.to(torch.float32)])
     return kept, [stats, out.priority.detach()]
+
+
+def _moved(target: Tensor, params: Tensor, share: Tensor | float) -> Tensor:
+    """The target, so far towards the parameters. A share of 1 copies to the bit, which a difference added again would
+    not."""
+    if isinstance(share, float):
+        return params if share == 1.0 else target + share * (params - target)
+    return torch.where(share == 1.0, params, target + share * (params - target))
 
 
 def _network(update: Update, flat: Tensor) -> Network:
@@ -165,7 +173,7 @@ def _traced(update: Update, examples: Sequence[Tensor]) -> Callable[..., list[Te
     from torch.fx.experimental.proxy_tensor import make_fx
 
     params, target, *rest = [e.clone() for e in examples]
-    moments, rows = rest[: update.moments], [r[0] for r in rest[update.moments :]]
+    moments, rows = rest[: update.moments], [r[0] for r in rest[update.moments + 1 :]]
     carry = [params, *moments]
     if update.target_moves:
         carry.append(target)

@@ -1,0 +1,111 @@
+"""What numba has no words for: atomic loads and stores of words that two threads or processes share, C functions
+called by their address, and sleeping until a word changes. Compiled code only: plain Python has no such operations."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from hotloop.core.jit import kernel
+
+_WORD = ir.IntType(64)
+_FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine())
+_WAIT, _WAKE = 0, 1  # without FUTEX_PRIVATE_FLAG: the word may lie in memory that processes share
+AVAILABLE = sys.platform == "linux" and _FUTEX is not None
+
+
+def address_of(function: object) -> int:
+    """Of a C function that ctypes has found."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
+def addresses() -> np.ndarray:
+    """[2] int64: what `sleep_while`, `wake` and `now` call. An argument, because a kernel that is cached on disk
+    cannot hold an address."""
+    library = ctypes.CDLL(None)
+    return np.array([address_of(library.syscall), address_of(library.clock_gettime)], np.int64)
+
+
+@intrinsic
+def load_acquire(typing_context, words, i):
+    """words[i], int64: what was written before the store that put it there is seen by all that follows."""
+
+    def generate(context, builder, signature, args):
+        return builder.load_atomic(_pointer(context, builder, signature, args), "acquire", 8)
+
+    return types.int64(words, types.intp), generate
+
+
+@intrinsic
+def store_release(typing_context, words, i, value):
+    """words[i] = value, int64: whoever loads it with `load_acquire` sees all that was written before."""
+
+    def generate(context, builder, signature, args):
+        builder.store_atomic(args[2], _pointer(context, builder, signature, args), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(words, types.intp, types.int64), generate
+
+
+def _pointer(context, builder, signature, args):
+    array = context.make_array(signature.args[0])(context, builder, args[0])
+    return cgutils.get_item_pointer(context, builder, signature.args[0], array, [args[1]])
+
+
+@intrinsic
+def word_at(typing_context, address):
+    """The int64 that stands at an address."""
+
+    def generate(context, builder, signature, args):
+        return builder.load(builder.inttoptr(args[0], _WORD.as_pointer()))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def call(typing_context, address, a, b, c, d, e, f, g):
+    """The C function at an address, with seven words; it may take fewer. Returns a word, of which a function that
+    returns int fills the lower half only."""
+
+    def generate(context, builder, signature, args):
+        function = builder.inttoptr(args[0], ir.FunctionType(_WORD, [_WORD] * 7).as_pointer())
+        return builder.call(function, list(args[1:]))
+
+    return types.int64(*[types.int64] * 8), generate
+
+
+@kernel
+def sleep_while(addresses, words, i, value):
+    """Sleep while words[i] is `value`. May wake without a reason, so it belongs in a loop. Only the lower half of the
+    word is looked at, which is where a count changes."""
+    call(addresses[0], _FUTEX, words.ctypes.data + 8 * i, _WAIT, value & 0xFFFFFFFF, 0, 0, 0)
+
+
+@kernel
+def wake(addresses, words, i):
+    """Wake whoever sleeps on words[i]."""
+    call(addresses[0], _FUTEX, words.ctypes.data + 8 * i, _WAKE, 0x7FFFFFFF, 0, 0, 0)
+
+
+@kernel
+def await_change(addresses, words, i, value, spins):
+    """Return once words[i] is no longer `value`: look so many times, then sleep."""
+    looked = 0
+    while load_acquire(words, i) == value:
+        looked += 1
+        if looked > spins:
+            sleep_while(addresses, words, i, value)
+
+
+@kernel
+def now(addresses, room, i):
+    """Monotonic time in ns, the clock of time.perf_counter_ns. room: two words from i on that it may overwrite."""
+    call(addresses[1], 1, room.ctypes.data + 8 * i, 0, 0, 0, 0, 0)
+    return room[i] * 1_000_000_000 + room[i + 1]
