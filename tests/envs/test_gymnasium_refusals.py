@@ -3,10 +3,11 @@ line."""
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 import traceback
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -165,13 +166,20 @@ def test_what_cannot_be_had_is_refused_in_one_line(options, says):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("id", "extra", "module"), [("LunarLander-v3", "box2d", "Box2D"), ("ALE/Pong-v5", "atari", "ale_py")]
-)
-def test_a_missing_extra_says_what_to_type(id, extra, module):
-    if importlib.util.find_spec(module):
-        assert spec(Options(id=id)).num_actions > 0
-        return
+EXTRAS = [("LunarLander-v3", "box2d", "Box2D"), ("ALE/Pong-v5", "atari", "ale_py")]
+
+
+@pytest.mark.parametrize(("id", "extra", "module"), EXTRAS)
+def test_a_missing_extra_says_what_to_type(id, extra, module, monkeypatch):
+    for name in [n for n in sys.modules if n.startswith((f"{module}.", "gymnasium.envs.box2d"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)  # what the import system takes for a package that is not there
+    monkeypatch.delitem(gymnasium.registry, "ALE/Pong-v5", raising=False)
     for vector in ("own", "gymnasium"):
         with pytest.raises(MissingExtra, match=rf'{id} needs an extra: pip install "hotloop\[{extra}\]"'):
             spec(Options(id=id, vector=vector))
+
+
+@pytest.mark.parametrize(("id", "extra", "module"), EXTRAS)
+def test_an_extra_that_is_there_brings_its_environments(id, extra, module):
+    assert spec(Options(id=id)).num_actions > 0
