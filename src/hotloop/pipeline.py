@@ -138,7 +138,7 @@ def fingerprint(config: TrainConfig, spec: EnvSpec, network: QNetwork) -> str:
         {
             "network": config.network,
             "own": [discover.source_digest(name), repr(network)] if ":" in name else None,
-            "constants": {k: aot.digest_of(b) for k, b in network.named_buffers()},
+            "constants": {k: aot.digest_of(b) for k, b in network.named_buffers() if k not in network.gathered},
             "spec": repr((spec.observation, spec.num_actions, spec.masked)),
         },
         sort_keys=True,

@@ -49,7 +49,20 @@ def target(obs: dict[str, Tensor]) -> Tensor:
 def run(name: str, options: dict, batch: Transitions, online=online, target=target) -> LossOutput:
     module = load(PACKAGE, name)
     made = from_dict(module.Options, options)
-    return module.loss(online, batch, module.frozen(target, batch, made), made)
+    return module.loss(Online(online), batch, module.frozen(target, batch, made), made)
+
+
+class Online:
+    """A function as the network that learns."""
+
+    def __init__(self, function) -> None:
+        self.function = function
+
+    def __call__(self, obs: dict[str, Tensor]) -> Tensor:
+        return self.function(obs)
+
+    def bootstrap(self, obs: dict[str, Tensor]) -> Tensor:
+        return self.function(obs).detach()
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -151,6 +164,8 @@ USER = "tests.references.user_network"
 NETWORKS = {
     "mlp": (VECTOR, "mlp", {"hidden": [32]}),
     "nature_cnn": (PIXELS, "nature_cnn", SMALL_CNN),
+    "batch": (PIXELS, "nature_cnn", {**SMALL_CNN, "norm": "batch", "init": "he"}),
+    "group": (PIXELS, "nature_cnn", {**SMALL_CNN, "norm": "group", "groups": 4, "channels_last": True}),
     "user's": (UNMASKED, f"{USER}:small", {"width": 12}),
     "user's with parts": (TWO_PARTS, f"{USER}:Parts", {}),
 }
@@ -180,6 +195,10 @@ def test_eager_every_network_and_head_learns(name, options, network, head, learn
 COMPILED = [(name, "mlp", "scalar", {}, STANDING) for name in VARIANTS] + [
     ("dqn", "nature_cnn", "dueling", {"double": True}, STANDING),
     ("dqn", "user's", "scalar", {"loss": "mse"}, MOVING),
+    ("dqn", "user's with parts", "scalar", {"double": True}, STANDING),
+    ("dqn", "batch", "scalar", {"double": True}, STANDING),
+    ("dqn", "batch", "scalar", {}, MOVING),
+    ("dqn", "group", "scalar", {}, STANDING),
 ]
 
 

@@ -17,7 +17,7 @@ from hotloop.core.schema import new_batch
 from hotloop.core.types import Arrays, Batch, EnvSpec
 from hotloop.learn import optimizers, step
 from hotloop.networks._build import QNetwork
-from hotloop.networks._flat import forward_of, initial, layout_of
+from hotloop.networks._flat import forward_of, initial, layout_of, learning_forward_of
 
 PACKAGE = "hotloop.learn.variants"
 PATIENCE = 10  # updates in a row that may be refused for values that are not finite
@@ -60,6 +60,7 @@ class Learner:
             spec=spec,
             layout=layout,
             forward=forward_of(network, layout),
+            learning_forward=learning_forward_of(network, layout),
             variant=module,
             variant_options=from_dict(module.Options, variant_options, "variant."),
             optimizer=options.optimizer,
@@ -69,7 +70,8 @@ class Learner:
         self.options, self.total_updates, self._target_moves = options, total_updates, moves
         self.params = initial(network)  # [P]
         self.target = self.params.clone()  # [P]
-        self.moments = [torch.zeros_like(self.params) for _ in range(update.moments)]  # each [P]
+        # Each as long as what is trained of the parameters.
+        self.moments = [torch.zeros(layout.trained_size) for _ in range(update.moments)]
         self.updates = 0
         self.refused = 0  # updates that were not applied, of all
         self.refused_in_a_row = 0

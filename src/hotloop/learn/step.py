@@ -19,7 +19,7 @@ from hotloop import aot
 from hotloop.core.types import Batch, EnvSpec
 from hotloop.learn import optimizers
 from hotloop.learn.variants._base import Network, Transitions
-from hotloop.networks._flat import Forward, Layout
+from hotloop.networks._flat import Forward, Layout, LearningForward
 
 Repeat = Callable[[list[Tensor], list[Tensor]], tuple[list[Tensor], list[Tensor]]]
 STATS = ("loss", "q", "grad_norm", "applied")  # columns of stats; applied is 0 where a value was not finite
@@ -32,6 +32,7 @@ class Update:
     spec: EnvSpec
     layout: Layout
     forward: Forward
+    learning_forward: LearningForward
     variant: ModuleType
     variant_options: Any
     optimizer: optimizers.Options
@@ -108,9 +109,11 @@ def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tup
     if target is not None:
         frozen = update.variant.frozen(_network(update, target), batch, update.variant_options)
     # Differentiate with respect to the views: gradients through slices of the flat vector would fill it once each.
-    views = [v.detach().requires_grad_() for v in update.layout.views(params)]
+    trained, statistics = update.layout.trained_size, update.layout.views(params)[update.layout.trained :]
+    views = [v.detach().requires_grad_() for v in update.layout.views(params)[: update.layout.trained]]
+    online = _Online(update, views, statistics)
     with torch.enable_grad():
-        out = update.variant.loss(lambda obs: update.forward(views, obs), batch, frozen, update.variant_options)
+        out = update.variant.loss(online, batch, frozen, update.variant_options)
         loss = (out.loss * batch.weight).mean()
         # A user's module may hold parameters that its output does not depend on: their gradient is zero.
         gradients = torch.autograd.grad(loss, views, allow_unused=True, materialize_grads=True)
@@ -119,7 +122,10 @@ def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tup
     limit = update.optimizer.max_grad_norm
     if limit > 0:
         gradient = gradient * (limit / (norm + 1e-6)).clamp(max=1.0)
-    stepped, new_moments = optimizers.STEPS[update.optimizer.name](params, gradient, moments, scalars, update.optimizer)
+    optimize = optimizers.STEPS[update.optimizer.name]
+    stepped, new_moments = optimize(params[:trained], gradient, moments, scalars, update.optimizer)
+    if statistics:
+        stepped = torch.cat([stepped, update.layout.flat([s.detach() for s in online.statistics])])
     applied = torch.isfinite(loss) & torch.isfinite(norm)
     new = [stepped, *new_moments]
     if target is not None:
@@ -127,6 +133,23 @@ def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tup
     kept = [torch.where(applied, n, old) for n, old in zip(new, carry, strict=True)]
     stats = torch.stack([loss, out.q.mean(), norm, applied.to(torch.float32)])
     return kept, [stats, out.priority.detach()]
+
+
+class _Online:
+    """The network that learns, as a variant sees it."""
+
+    def __init__(self, update: Update, views: list[Tensor], statistics: list[Tensor]) -> None:
+        self._update, self._views, self.statistics = update, views, statistics
+
+    def __call__(self, obs: dict[str, Tensor]) -> Tensor:
+        """As it learns: with gradients, and where it normalises by its batch, gathering statistics."""
+        output, self.statistics = self._update.learning_forward([*self._views, *self.statistics], obs)
+        return output
+
+    def bootstrap(self, obs: dict[str, Tensor]) -> Tensor:
+        """As it acts: a constant."""
+        with torch.no_grad():
+            return self._update.forward([*(v.detach() for v in self._views), *self.statistics], obs)
 
 
 def _moved(target: Tensor, params: Tensor, share: Tensor | float) -> Tensor:
@@ -155,21 +178,34 @@ def _loop(update: Update) -> Repeat:
     return repeat
 
 
-def _scan(update: Update, step: Callable[..., list[Tensor]]) -> Repeat:
+def _scan(update: Update, step: Traced) -> Repeat:
     """Repeat the traced step as one loop inside the graph."""
     from torch._higher_order_ops.scan import scan
 
     size = 1 + update.moments + update.target_moves
 
     def combine(carry: list[Tensor], row: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        out = step(*carry, *row)
+        out = step.graph(*carry, *row)
         return out[:size], out[size:]
 
-    return lambda carry, rows: scan(combine, carry, rows)
+    def repeat(carry: list[Tensor], rows: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        # The loop cannot look at tensors outside of it, so each row brings what is constant.
+        constants = [c.expand(rows[0].shape[0], *c.shape).clone() for c in step.constants]
+        return scan(combine, carry, [*rows, *constants])
+
+    return repeat
 
 
-def _traced(update: Update, examples: Sequence[Tensor]) -> Callable[..., list[Tensor]]:
-    """The step as a flat graph, gradient and all. Tracing executes, so it is given copies."""
+@dataclass(frozen=True)
+class Traced:
+    """The step as a flat graph, gradient and all."""
+
+    graph: Callable[..., list[Tensor]]  # (carry…, row…, constants…) -> (carry…, outputs…)
+    constants: list[Tensor]  # buffers of the network that are not gathered
+
+
+def _traced(update: Update, examples: Sequence[Tensor]) -> Traced:
+    """Tracing executes, so it is given copies."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     params, target, *rest = [e.clone() for e in examples]
@@ -186,4 +222,19 @@ def _traced(update: Update, examples: Sequence[Tensor]) -> Callable[..., list[Te
         return [*new, *outputs]
 
     with torch.no_grad():
-        return make_fx(flat)(*[t.detach() for t in carry], *[t.detach() for t in rows])
+        made = make_fx(flat)(*[t.detach() for t in carry], *[t.detach() for t in rows])
+    return Traced(made, _lifted(made))
+
+
+def _lifted(made: Any) -> list[Tensor]:
+    """Turn the tensors that a traced graph holds into arguments of it, after the others."""
+    held = [node for node in made.graph.nodes if node.op == "get_attr"]
+    constants = {node.target: getattr(made, node.target) for node in held}
+    last = [node for node in made.graph.nodes if node.op == "placeholder"][-1]
+    with made.graph.inserting_after(last):
+        given = {name: made.graph.placeholder(f"constant_{name}") for name in reversed(list(constants))}
+    for node in held:
+        node.replace_all_uses_with(given[node.target])
+        made.graph.erase_node(node)
+    made.recompile()
+    return list(constants.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ def build(spec: EnvSpec, name: str, options: Mapping[str, Any], head: str, seed:
         else:
             network = _ours(spec, name, options, head)
     _check(network, spec, name)
+    network.gathered = _gathered(network, spec)
     return network
 
 
@@ -54,7 +56,8 @@ class QNetwork(nn.Module):
         self.head = head
         self.scales = {f.name: f.scale for f in spec.observation}
         self.plain = plain  # a user's module for a one-part observation takes the tensor itself
-        self.eval()  # dropout and batch statistics would make acting and learning differ
+        self.gathered: tuple[str, ...] = ()  # names of buffers that learning changes, as BatchNorm's statistics
+        self.eval()  # dropout would make acting and learning differ
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
         scaled = {name: _scaled(part, self.scales[name]) for name, part in obs.items()}
@@ -99,6 +102,18 @@ def _check(network: QNetwork, spec: EnvSpec, name: str) -> None:
     shape = tuple(q.shape) if isinstance(q, Tensor) else type(q).__name__
     if shape != (2, spec.num_actions):
         raise UserError(f"network {name!r} gives shape {shape} for a batch of 2; expected (2, {spec.num_actions})")
+
+
+def _gathered(network: QNetwork, spec: EnvSpec) -> tuple[str, ...]:
+    """The float32 buffers that a forward pass in training mode changes."""
+    if not any(b.dtype == torch.float32 for _, b in network.named_buffers()):
+        return ()
+    twin = copy.deepcopy(network).train()
+    before = {n: b.clone() for n, b in twin.named_buffers() if b.dtype == torch.float32}
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        twin({f.name: (8 * torch.rand(4, *f.seen)).to(getattr(torch, f.dtype)) for f in spec.observation})
+    return tuple(n for n, b in twin.named_buffers() if n in before and not torch.equal(b, before[n]))
 
 
 def _theirs(what: str, error: Exception) -> UserError:

@@ -3,17 +3,31 @@
     frozen(target, batch, options) -> tuple of tensors [B, …]    all that depends on the target network alone
     loss(online, batch, frozen, options) -> LossOutput           rows [B] are independent of each other
 
-Splitting the two lets the learner evaluate the target network once for all batches between two of its syncs.
+Splitting the two lets the learner evaluate the target network once for all batches between two of its syncs. Rows are
+independent unless the network normalises by its batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
 
 Network = Callable[[dict[str, Tensor]], Tensor]  # parts [B, *seen] -> [B, A]
+
+
+class Online(Protocol):
+    """The network that learns."""
+
+    def __call__(self, obs: dict[str, Tensor]) -> Tensor:
+        """parts [B, *seen] -> [B, A] with gradients, for what is learnt."""
+        ...
+
+    def bootstrap(self, obs: dict[str, Tensor]) -> Tensor:
+        """parts [B, *seen] -> [B, A] as a constant, for what is learnt from."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hotloop.core.options import option
 from hotloop.learn.targets import double_q_bootstrap, huber, q_bootstrap, td_target
-from hotloop.learn.variants._base import LossOutput, Network, Transitions
+from hotloop.learn.variants._base import LossOutput, Network, Online, Transitions
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ def frozen(target: Network, batch: Transitions, options: Options) -> tuple[Tenso
     return (td_target(batch.reward, batch.discount, q_bootstrap(next_q, batch.next_mask)),)
 
 
-def loss(online: Network, batch: Transitions, frozen: tuple[Tensor, ...], options: Options) -> LossOutput:
+def loss(online: Online, batch: Transitions, frozen: tuple[Tensor, ...], options: Options) -> LossOutput:
     (target,) = frozen
     if options.double:
-        bootstrap = double_q_bootstrap(target, online(batch.next_obs).detach(), batch.next_mask)
+        bootstrap = double_q_bootstrap(target, online.bootstrap(batch.next_obs), batch.next_mask)
         target = td_target(batch.reward, batch.discount, bootstrap)
     q = online(batch.obs).gather(-1, batch.action[:, None])[:, 0]
     error = target - q
