@@ -1,0 +1,1 @@
+"""Why a DQN script is slow, measured: record, interpret, experiment, report."""

@@ -1,0 +1,136 @@
+"""What probes are made of: a call that is timed with its caller's line, and the set of all that was patched, which can
+be taken off and put back while the script runs."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, Callable
+
+from .recorder import HERE, Recorder, ident, now
+
+getframe = sys._getframe
+
+
+class Patches:
+    """(owner, name) -> what was there and what stands there now. Tiny ones are those of calls so short that they are
+    only counted, and where there are many, only in some moments."""
+
+    def __init__(self) -> None:
+        self._put: list[tuple[Any, str, Any, Any, bool]] = []
+        self.tiny_on = True
+
+    def put(self, owner: Any, name: str, probe: Callable[..., Any], tiny: bool = False) -> None:
+        real = owner.__dict__.get(name) if isinstance(owner, type) else getattr(owner, name)
+        self._put.append((owner, name, real, probe, tiny))
+        setattr(owner, name, probe)
+
+    def take_off(self, owner: Any, name: str) -> None:
+        for i, (where, called, real, _, _) in enumerate(self._put):
+            if where is owner and called == name:
+                self._set(owner, name, real)
+                del self._put[i]
+                return
+
+    def all(self, on: bool) -> None:
+        for owner, name, real, probe, tiny in self._put:
+            self._set(owner, name, probe if on and (self.tiny_on or not tiny) else real)
+
+    def tiny(self, on: bool) -> None:
+        self.tiny_on = on
+        for owner, name, real, probe, tiny in self._put:
+            if tiny:
+                self._set(owner, name, probe if on else real)
+
+    def has_tiny(self) -> bool:
+        return any(tiny for *_, tiny in self._put)
+
+    @staticmethod
+    def _set(owner: Any, name: str, value: Any) -> None:
+        if value is None:  # it was inherited
+            if name in owner.__dict__:
+                delattr(owner, name)
+        else:
+            setattr(owner, name, value)
+
+
+class Caller:
+    """Finds who called a probe, past the frames of the library the probe sits in."""
+
+    def __init__(self, rec: Recorder, *libraries: str) -> None:
+        self.rec = rec
+        self._prefixes = (HERE, *libraries)
+        self._inside: dict[int, bool] = {}
+
+    def __call__(self, frame: Any) -> tuple[int, int]:
+        inside = self._inside
+        while frame is not None:
+            i = id(frame.f_code)
+            skipped = inside.get(i)
+            if skipped is None:
+                self.rec.code(frame.f_code)
+                skipped = inside[i] = frame.f_code.co_filename.startswith(self._prefixes)
+            if not skipped:
+                return i, frame.f_lasti
+            frame = frame.f_back
+        return 0, 0
+
+
+def timed(
+    rec: Recorder, what: str, real: Callable[..., Any], caller: Caller, detail: Callable[..., tuple] | None = None
+) -> Callable[..., Any]:
+    """`real`, timed. detail(args) -> what else tells calls apart."""
+
+    def probe(*args: Any, **kwargs: Any) -> Any:
+        if not rec.on:
+            return rec.instead.get(what, real)(*args, **kwargs)
+        track = rec.tracks.get(ident()) or rec.track()
+        more = detail(args) if detail is not None else ()
+        entry = [(what, track.index, *caller(getframe(1)), *more), 0]
+        active = track.active
+        active.append(entry)
+        lost, at = rec.lost, now()
+        try:
+            return real(*args, **kwargs)
+        finally:
+            leave(rec, active, entry, now() - at - rec.lost + lost)
+            rec.latest = entry[0]
+
+    return like(real, probe)
+
+
+def leave(rec: Recorder, active: list[list[Any]], entry: list[Any], ns: int, extra: int = 0) -> None:
+    while active and active.pop() is not entry:
+        pass
+    if active:
+        active[-1][1] += ns
+    row = rec.timed.get(entry[0])
+    if row is None:
+        rec.timed[entry[0]] = [1, ns, ns - entry[1], extra]
+    else:
+        row[0] += 1
+        row[1] += ns
+        row[2] += ns - entry[1]
+        row[3] += extra
+
+
+def tiny(rec: Recorder, what: str, real: Callable[..., Any], caller: Caller) -> Callable[..., Any]:
+    """`real`, counted by its caller's line, not timed."""
+
+    def probe(*args: Any, **kwargs: Any) -> Any:
+        if rec.on:
+            frame = getframe(1)
+            i = id(frame.f_code)
+            if i not in rec.codes:
+                rec.code(frame.f_code)
+            key = (what, 0, i, frame.f_lasti)
+            rec.counts[key] = rec.counts.get(key, 0) + 1
+            rec.tiny_calls += 1
+        return real(*args, **kwargs)
+
+    return like(real, probe)
+
+
+def like(real: Any, probe: Callable[..., Any]) -> Callable[..., Any]:
+    """With the name, the documentation and the signature of what it stands for."""
+    return functools.wraps(real, updated=())(probe) if hasattr(real, "__name__") else probe
