@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -64,7 +65,6 @@ MISTAKES = [
     ("train --lanes 4", "train needs a WORKLOAD"),
     ("train cartpoel", "unknown workload 'cartpoel'; did you mean 'cartpole'?"),
     ("train CartPole-v9", "unknown workload 'CartPole-v9'; did you mean 'CartPole-v"),
-    ("train ALE/Pong-v5", 'ALE/Pong-v5 needs an extra: pip install "hotloop[atari]"'),
     ("train no_such_module:make", "no module named 'no_such_module'"),
     ("train :", "expected module:name"),
     ("train Pendulum-v1", "Pendulum-v1 has continuous actions"),
@@ -81,7 +81,7 @@ MISTAKES = [
     ("train cartpole --variant ddqn", "unknown variant 'ddqn'; did you mean 'dqn'?"),
     ("train cartpole --network mpl", "unknown network 'mpl'; did you mean 'mlp'?"),
     ("train cartpole --head double", "option network.head = 'double': choose one of scalar, dueling"),
-    ("train cartpole --workers 2", "option workers = 2: must be at most 0"),
+    ("train cartpole --workers 3", "cannot be shared equally by workers = 3; nearest: --workers 2, or --lanes 18"),
     ("train cartpole --run", "--run needs a value"),
     ("train cartpole --quiet yes", "--quiet takes no value; got 'yes'"),
     ("train cartpole --config nowhere.toml", "--config nowhere.toml: No such file or directory"),
@@ -161,6 +161,13 @@ def test_a_mistake_is_one_line_and_exit_code_2(call, files, finished, words, sai
     assert time.perf_counter() - began < 10
     left = Path("runs")
     assert not left.exists() or not [p for run in left.iterdir() for p in run.iterdir()]
+
+
+def test_a_missing_extra_is_one_line_with_what_to_type(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)  # what the import system takes for a package that is not there
+    monkeypatch.delitem(gymnasium.registry, "ALE/Pong-v5", raising=False)
+    said = 'hotloop: ALE/Pong-v5 needs an extra: pip install "hotloop[atari]"\n'
+    assert call("train", "ALE/Pong-v5") == (2, "", said)
 
 
 @pytest.mark.parametrize("words", ["trian", "train cartpole --lanes x", "resume nowhere", "train Pendulum-v1"])

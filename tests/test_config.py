@@ -116,7 +116,8 @@ IDENTITY = {"workload": "identity", "total_env_steps": 10_000, "replay": {"capac
         ({"replay": {"sampler": "unifrom"}}, "unknown sampler 'unifrom'; did you mean 'uniform'?"),
         ({"env": {"sice": 3}}, "unknown option 'env.sice'; did you mean 'env.size'?"),
         ({"env": {"size": 1}}, "option env.size = 1: must be at least 2"),
-        ({"workers": 1}, "option workers = 1: must be at most 0"),
+        ({"workers": -1}, "option workers = -1: must be at least 0"),
+        ({"workers": 17}, "lanes = 16 cannot be shared equally by workers = 17; nearest: --workers 16, or --lanes 17"),
         ({"cycle_steps": 5_000}, "option cycle_steps = 5000: must be at most 4096"),
         (
             {"learner": {"batch_size": 1_001}, "samples_per_step": 1001},

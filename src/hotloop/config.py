@@ -34,7 +34,7 @@ class TrainConfig:
     seed: int = option(0, "all random streams follow from it", ge=0, le=2**63 - 1)
     total_env_steps: int = option(200_000, "budget, rounded up to whole cycles", ge=1)
     lanes: int = option(16, "copies of the environment stepped together", ge=1)
-    workers: int = option(0, "processes that collect; 0: this process, the only way in this version", ge=0, le=0)
+    workers: int = option(0, "processes that step the environments; 0: this one (mario: one per core)", ge=0)
     samples_per_step: float = option(8.0, "samples replayed per env step = updates × batch / env steps", gt=0)
     cycle_steps: int = option(
         0, "batched steps per cycle; 0: chosen so that a cycle pays for whole updates", ge=0, le=LONGEST_CYCLE
@@ -189,6 +189,13 @@ def _check_consistent(config: TrainConfig) -> None:
     if batch > capacity:
         raise UserError(
             f"learner.batch_size = {batch} is more than replay.capacity = {capacity}; lower one, raise the other"
+        )
+    if config.workers and config.lanes % config.workers:
+        fewer = max(w for w in range(1, min(config.workers, config.lanes) + 1) if config.lanes % w == 0)
+        more = -(-config.lanes // config.workers) * config.workers
+        raise UserError(
+            f"lanes = {config.lanes} cannot be shared equally by workers = {config.workers}; nearest: "
+            f"--workers {fewer}, or --lanes {more}"
         )
     cycle, window = cycle_of(config), capacity // config.lanes
     if config.replay.n_step > max(1, window):

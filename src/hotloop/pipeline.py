@@ -157,7 +157,7 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
         store = Store(spec, config.replay, config.lanes, config.learner.gamma)
         sampler = discover.load("hotloop.replay.samplers", config.replay.sampler)
     with _timed(seconds, "lanes"):
-        env = config.world().make(config.lanes)
+        env = config.world().make(config.lanes, workers=config.workers)
         spec = env.spec
     with _timed(seconds, "compile"):
         network = build_network(config, spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +11,7 @@ from hotloop.core import discover
 from hotloop.core.errors import UserError, unknown
 from hotloop.core.options import from_dict
 from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Policy
+from hotloop.envs._processes import Spread
 
 PACKAGE = "hotloop.envs"
 ADAPTER = "gymnasium"  # the one file here that is not a world but a door to all others
@@ -33,8 +34,18 @@ class World:
     def spec(self) -> EnvSpec:
         return self.module.spec(self.options)
 
-    def make(self, lanes: int, first_lane: int = 0) -> BatchedEnv:
-        return self.module.make(self.options, lanes, first_lane)
+    def make(self, lanes: int, first_lane: int = 0, workers: int = 0) -> BatchedEnv:
+        """workers: processes that step the lanes, each some of them; 0: as the world does it by itself."""
+        if not workers:
+            return self.module.make(self.options, lanes, first_lane)
+        options = replace(self.options, processes=1) if hasattr(self.options, "processes") else self.options
+        return Spread(self.module.__name__, options, lanes, first_lane, workers)
+
+    def judged(self) -> World:
+        """The world as an evaluation plays it."""
+        if not hasattr(self.module, "judged"):
+            return self
+        return replace(self, options=self.module.judged(self.options))
 
     def words(self) -> tuple[Callable[[Any], Arrays | None], Callable[[int], Any]]:
         """(one observation in the environment's own words -> its parts, or None where it is none; action -> what its
