@@ -30,6 +30,7 @@ SPECS = {
         Field("c", (), "float32"),
     ),
     "map": (Field("map", (4, 6, 7), "float32"),),
+    "tables": (Field("vector", (14,), "float32"), Field("one", (6, 13), "float32"), Field("two", (6, 10), "float32")),
 }
 B, A = 6, 5
 CELLS = {"map": 6 * 7}  # an action per cell, for networks that are whole
@@ -130,5 +131,8 @@ def test_called_with_flat_parameters_it_is_the_same_and_every_one_has_a_gradient
         assert torch.equal(q, make(name, kind, head, seed=8)(obs))
         assert not torch.equal(q, network(obs))
     assert layout.size == flat.numel() == sum(p.numel() for p in network.parameters())
-    assert all((g != 0).any() for g in torch.autograd.grad(q.square().sum(), views))
+    moved = dict(zip(layout.names, torch.autograd.grad(q.square().sum(), views), strict=True))
+    idle = getattr(load(PACKAGE, name), "IDLE", ())  # those that by its mathematics change nothing
+    assert all((moved.pop(parameter).abs() < 1e-6).all() for parameter in idle)
+    assert all((g != 0).any() for g in moved.values())
     assert all(torch.equal(own[n], p) for n, p in network.state_dict().items()), "calling it changed the module"

@@ -29,7 +29,7 @@ def games_of(options: Options, seed: int, lanes: range) -> list:
 
 
 def chosen(rng, policy: str, mask: list[bool]) -> int:
-    """any: whatever there is. legal: of the legal ones. busy: allocations where there are any. tidy: uninstalls, too."""
+    """any: whatever there is. legal: of the legal ones. busy: allocations if any. tidy: uninstalls, too."""
     if policy == "any":
         return int(rng.integers(13))
     legal = np.flatnonzero(mask)

@@ -14,6 +14,9 @@ from hotloop.core.errors import UserError
 from hotloop.core.options import option
 from hotloop.core.types import EnvSpec
 
+# Moves all scores alike, so the softmax takes it out again. It is there since the paper's layer has one.
+IDLE = ("torso.weigh.bias",)
+
 
 @dataclass(frozen=True)
 class Options:
@@ -45,7 +48,6 @@ class Attentive(nn.Module):
         self.parts = tuple(shapes)
         self.readers = nn.ModuleList(_reader(shape, options) for shape in shapes.values())
         self.score = nn.Sequential(nn.Linear(options.token, options.attention), nn.Tanh())
-        # Its bias moves all scores alike and so nothing. It is there since the paper's layer has one.
         self.weigh = nn.Linear(options.attention, 1)
         layers: list[nn.Module] = []
         for size_in, size_out in pairwise(((len(shapes) + 1) * options.token, *options.hidden)):
