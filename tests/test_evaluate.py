@@ -77,6 +77,9 @@ def test_short_episodes_are_not_counted_more_often():
         def close(self): ...
 
     class Found:
+        def judged(self):
+            return self
+
         def make(self, lanes):
             return Uneven()
 
@@ -104,6 +107,9 @@ def test_the_environment_is_closed_also_after_an_error():
             closed.append(True)
 
     class Found:
+        def judged(self):
+            return self
+
         def make(self, lanes):
             return Env()
 

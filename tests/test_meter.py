@@ -75,6 +75,15 @@ def test_updates_that_were_refused_are_in_no_mean(meter):
     assert meter.row(200, 4)["loss"] is None
 
 
+def test_an_episode_that_says_nothing_of_a_measure_is_in_no_mean_of_it(meter):
+    life, game = ended(3.0), ended(5.0)
+    life.measures[:] = np.nan
+    meter.cycle(100, life, None)
+    assert (meter.row(100, 0)["return_mean"], meter.row(100, 0)["twice"]) == (3.0, None)
+    meter.cycle(200, game, None)
+    assert (meter.row(200, 0)["return_mean"], meter.row(200, 0)["twice"]) == (4.0, 10.0)
+
+
 def test_the_newest_hundred_episodes_count(meter):
     meter.cycle(1, ended(*range(80)), None)
     meter.cycle(2, ended(*range(80, 250)), None)

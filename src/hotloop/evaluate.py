@@ -49,7 +49,7 @@ def play(
     """At least `episodes` episodes, rounded up to the same number in every lane, played by the policy that `policy`
     gives for the environment. `lanes` 0: chosen."""
     lanes = lanes or min(episodes, MOST_LANES)
-    env = world.make(lanes)
+    env = world.judged().make(lanes)
     try:
         return _play(env, policy(env), -(-episodes // lanes), seed, show)
     finally:

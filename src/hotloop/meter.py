@@ -3,7 +3,7 @@ evaluation and checkpoints is kept apart, so that a speed is that of training.""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,7 @@ class Meter:
         return {
             "return_mean": float(np.mean(returns)),
             "length_mean": float(np.mean(lengths)),
-            **dict(zip(self.measures, np.mean(measures, axis=0).tolist(), strict=True)),
+            **dict(zip(self.measures, map(_mean_of_known, zip(*measures, strict=True)), strict=True)),
         }
 
     def speed(self) -> dict[str, Any]:
@@ -134,6 +134,12 @@ class Meter:
         self.episodes, self.seconds_before = state["episodes"], state["seconds"]
         self._recent = [(r, n, np.array(m, np.float32)) for r, n, m in state["recent"]]
         self._sums[:] = state["sums"]
+
+
+def _mean_of_known(values: Iterable[float]) -> float | None:
+    """An episode may end without saying anything of a measure: one life of a game has no score."""
+    known = [float(v) for v in values if np.isfinite(v)]
+    return float(np.mean(known)) if known else None
 
 
 class _Pause:

@@ -11,7 +11,6 @@ from hotloop.core import discover
 from hotloop.core.errors import UserError, unknown
 from hotloop.core.options import from_dict
 from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Policy
-from hotloop.envs._processes import Spread
 
 PACKAGE = "hotloop.envs"
 ADAPTER = "gymnasium"  # the one file here that is not a world but a door to all others
@@ -38,7 +37,10 @@ class World:
         """workers: processes that step the lanes, each some of them; 0: as the world does it by itself."""
         if not workers:
             return self.module.make(self.options, lanes, first_lane)
-        options = replace(self.options, processes=1) if hasattr(self.options, "processes") else self.options
+        from hotloop.envs._processes import Spread  # here: listing worlds must not import the compiler
+
+        once = {name: 1 for name in ("processes", "threads") if hasattr(self.options, name)}
+        options = replace(self.options, **once)
         return Spread(self.module.__name__, options, lanes, first_lane, workers)
 
     def judged(self) -> World:
