@@ -411,3 +411,25 @@ def test_options_written_as_toml_are_what_flags_say(call):
     chosen = ["--explore.schedule", "exponential", *FAST, "--network.hidden", "8,8"]
     assert call("train", "identity", "--quiet", "--run", "b", *chosen)[0] == 0
     assert Path("a/config.toml").read_text() == Path("b/config.toml").read_text()
+
+
+def test_a_film_has_a_frame_for_every_env_step(call, tmp_path):
+    from PIL import Image
+
+    code, _, err = call("play", "snake", "--policy", "heuristic", "--episodes", 2, "--gif", "film.gif")
+    with Image.open(tmp_path / "film.gif") as film:
+        assert code == 0 and film.n_frames > 20 and film.size == (240, 240)
+        assert err == f"film.gif: {film.n_frames} frames\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("cartpole --gif film.gif", "cartpole shows itself as text only; use --render in place of --gif"),
+        ("snake --gif film.png", "--gif film.png: the name has to end in .gif"),
+        ("snake --gif nowhere/film.gif", "--gif nowhere/film.gif: no folder nowhere"),
+    ],
+)
+def test_a_film_that_cannot_be_made_is_one_line(call, words, said):
+    code, _, err = call("play", *words.split(), "--policy", "random", "--episodes", "1")
+    assert (code, err) == (2, f"hotloop: {said}\n")

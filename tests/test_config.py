@@ -284,3 +284,10 @@ def test_any_options_resolve_or_are_a_user_error_of_one_line(workload, chosen):
         assert "\n" not in str(error)
     else:
         assert resolve(toml.loads(toml.dumps(to_dict(config)))) == config
+
+
+def test_a_preset_may_be_called_with_the_name_of_its_world():
+    assert presets.preset("snake", "snake_seed") is presets.preset("snake", "seed")
+    assert presets.preset("LunarLander-v3", "lunar") is presets.preset("LunarLander-v3")
+    with pytest.raises(UserError, match="unknown preset of cartpole 'snake_seed'"):
+        presets.preset("cartpole", "snake_seed")

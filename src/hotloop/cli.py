@@ -40,10 +40,11 @@ Go on from the newest sound checkpoint of RUN. --env-steps extends the budget.""
     "eval": """hotloop eval RUN [--episodes N] [--seed N] [--render] [--json]
 
 Greedy episodes with the weights of RUN, on seeds that training never used; mean with 95 % interval.""",
-    "play": """hotloop play WORKLOAD --policy random|heuristic|RUN [--episodes N] [--seed N] [--render] [--json]
-             [--env.OPTION VALUE …]
+    "play": """hotloop play WORKLOAD --policy random|heuristic|RUN [--episodes N] [--seed N] [--render | --gif OUT.gif]
+             [--json] [--env.OPTION VALUE …]
 
-Whole episodes with a reference policy, or with the weights of a run; mean with 95 % interval.""",
+Whole episodes with a reference policy, or with the weights of a run; mean with 95 % interval. --render draws them as
+text, --gif films them where the world has pictures.""",
     "list": "hotloop list [--json]\n\nWorlds with their presets, networks, heads, variants.",
 }
 
@@ -152,7 +153,7 @@ def _eval(args: list[str]) -> int:
 
 def _play(args: list[str]) -> int:
     workload, flags = _positional(args, "play", "WORKLOAD")
-    own = _take(flags, {"policy": None, "episodes": "100", "seed": "0", "render": False, "json": False})
+    own = _take(flags, {"policy": None, "episodes": "100", "seed": "0", "render": False, "gif": None, "json": False})
     nested = _nested(flags)
     _nothing_left({k: "" for k in nested if k != "env"}, [*own, "env.*"])
     if own["policy"] is None:
@@ -161,7 +162,7 @@ def _play(args: list[str]) -> int:
 
     return playing.play_workload(
         workload, nested.get("env", {}), own["policy"], _count(own, "episodes"), _count(own, "seed", 0),
-        own["render"], own["json"],
+        own["render"], own["gif"], own["json"],
     )  # fmt: skip
 
 

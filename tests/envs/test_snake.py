@@ -206,3 +206,16 @@ def test_render_shows_head_body_and_food():
     assert text.splitlines()[0] == "#######" and text.count("*") == 1
     assert text.splitlines()[3].startswith("#oo>") and "score 0, step 0" in text
     assert snake.MEASURES[0] == "score"
+
+
+def test_picture_shows_what_the_text_shows():
+    env = snake.make(snake.Options(), 2)
+    out = new_steps(env.spec, 2)
+    env.reset(3, out)
+    picture, board = env.picture(1), env.render(1).splitlines()[:12]
+    cells = picture[10::20, 10::20]
+    assert picture.shape == (240, 240, 3) and picture.dtype == np.uint8
+    colours = {
+        sign: {tuple(cells[y, x]) for y in range(12) for x in range(12) if board[y][x] == sign} for sign in "#o*> "
+    }
+    assert all(len(found) == 1 for found in colours.values()) and len(set.union(*colours.values())) == 5

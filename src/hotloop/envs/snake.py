@@ -31,6 +31,10 @@ KINDS = {"basic": BASIC, "flood": FLOOD, "grid": GRID}
 # stands on the head. EULER and BORDER (body cells at a wall) are kept for the observation `flood` alone.
 X, Y, DIRECTION, LENGTH, HEAD, FOOD_X, FOOD_Y, AGE, EULER, BORDER, END = range(11)
 
+# A picture: pixels to a cell, and its colours.
+_PIXELS = 20
+_EDGE, _FLOOR, _BODY, _HEAD, _FOOD = (58, 66, 78), (24, 28, 34), (86, 168, 98), (168, 230, 150), (232, 92, 74)
+
 # Directions: 0 up, 1 right, 2 down, 3 left.
 _DX = np.array([0, 1, 0, -1])
 _DY = np.array([-1, 0, 1, 0])
@@ -334,6 +338,20 @@ class _Snake:
         edge = "#" * (self._size + 2)
         board = ["#" + "".join(cells.get((cx, cy), " ") for cx in numbers) + "#" for cy in numbers]
         return "\n".join([edge, *board, edge, f"score {length - START_LENGTH}, step {age}"])
+
+    def picture(self, lane: int = 0) -> np.ndarray:
+        """One lane in colour: uint8 [H, W, 3]."""
+        x, y, _, _, _, food_x, food_y = (int(v) for v in self._lane[lane, :AGE])
+        side = self._size + 2
+        cells = np.empty((side, side, 3), np.uint8)
+        cells[:] = _EDGE
+        cells[1:-1, 1:-1] = _FLOOR
+        for cy in range(1, side - 1):
+            for cx in range(1, side - 1):
+                if int(self._rows[lane][cy]) >> cx & 1:
+                    cells[cy, cx] = _BODY
+        cells[food_y, food_x], cells[y, x] = _FOOD, _HEAD
+        return cells.repeat(_PIXELS, axis=0).repeat(_PIXELS, axis=1)
 
     def close(self) -> None:
         pass

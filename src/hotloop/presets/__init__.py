@@ -19,7 +19,10 @@ def presets_of(workload: str) -> dict[str, dict[str, Any]]:
 
 
 def preset(workload: str, name: str = "default") -> dict[str, Any]:
+    """By its name, which may begin with that of the world: snake_seed is the `seed` of snake."""
     known = presets_of(workload)
+    if name not in known and name.removeprefix(f"{file_of(workload.partition('/')[0])}_") in known:
+        name = name.removeprefix(f"{file_of(workload.partition('/')[0])}_")
     if name not in known:
         raise unknown(f"preset of {workload}", name, known)
     return known[name]

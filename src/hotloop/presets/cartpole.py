@@ -36,4 +36,24 @@ PRESETS = {
         },
     },
     "cleanrl": _CLEANRL,
+    # SLM-Lab's demonstration of DQN, `dqn_cartpole` of spec/demo.json: 32 updates of 32 every 4 env steps, a target that
+    # goes a tenth of the way every 32 env steps. Its stepwise learning rate falls in a line here.
+    "seed": {
+        "lanes": 1,
+        "total_env_steps": 10_000,
+        "samples_per_step": 256.0,
+        "cycle_steps": 4,
+        "learning_starts_env_steps": 32,
+        "network": {"name": "mlp", "hidden": [64], "activation": "selu"},
+        "variant": {"name": "dqn", "loss": "mse"},
+        "explore": {"start": 1.0, "end": 0.1, "decay_env_steps": 1_000},
+        "replay": {"capacity": 10_000},
+        "learner": {
+            "batch_size": 32,
+            "gamma": 0.99,
+            "target_every_updates": 256,
+            "target_tau": 0.1,
+            "optimizer": {"learning_rate": 0.02, "learning_rate_end": 0.0, "max_grad_norm": 0.5},
+        },
+    },
 }
