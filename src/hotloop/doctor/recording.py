@@ -67,7 +67,7 @@ class Window:
     timed: dict[Probe, Timed]
     samples: dict[Stack, tuple[int, int]]  # (samples, ns)
     counts: dict[Probe, int]
-    tiny_on: int  # ns of the window in which tiny calls were not counted
+    tiny_off: int  # ns of the window in which tiny calls were not counted
     resident: int  # bytes
     cpu: int  # ns of all threads since the process began
     tracks: int

@@ -92,7 +92,7 @@ def counts(phases: Phases) -> dict[Probe, float]:
     out: dict[Probe, float] = defaultdict(float)
     for window in phases.judged:
         whole = window.ended - window.began
-        tiny = whole / max(whole - window.tiny_on, 0.02 * whole)
+        tiny = whole / max(whole - window.tiny_off, 0.02 * whole)
         for probe, number in window.counts.items():
             out[probe] += number * (tiny if probe.what in TINY else 1.0)
     return dict(out)

@@ -12,8 +12,8 @@ from hotloop.doctor.recording import Frame
 from hotloop.doctor.roles import Placed
 from hotloop.doctor.source import source
 
-LEAST = 0.02
-GROWS = 1.25  # cost per step, last third of the run over the first
+LEAST = 0.03
+GROWS = 1.5  # cost per step, last third of the run over the first
 COPIES = re.compile(r"np\.append|np\.concatenate|np\.v?stack|np\.hstack|torch\.cat\b|np\.array\(|list\(|torch\.stack")
 
 

@@ -3,11 +3,20 @@ gathered once."""
 
 from __future__ import annotations
 
-from hotloop.doctor.case import Case, heaviest_line
+import re
+
+from hotloop.doctor.case import Case, heaviest_line, near_frame
 from hotloop.doctor.cuts import cut
 from hotloop.doctor.finding import Finding, amdahl
+from hotloop.doctor.roles import Placed
+from hotloop.doctor.source import source
 
 LEAST = 0.04
+OBJECTS = re.compile(
+    r"zip\(\*|stack\(|random\.(sample|choices)|deque|\[\d\] for|for \w+ in (self\.)?\w*(batch|sample|transition|idx|ind)",
+    re.I,
+)
+ONE_BY_ONE = 0.3  # of the time that lies on lines that say so
 KEPT = 0.1  # of the time: what gathering from arrays still costs
 
 
@@ -19,8 +28,8 @@ def find(case: Case) -> list[Finding]:
     if share < LEAST or frame is None or not case.updates:
         return []
     each = sum(p.ns for p in places) / case.updates / 1e3
-    if not draws and case.facts.batch and each < 1.0 * case.facts.batch:  # µs per transition: it is gathered already
-        return []
+    if not draws and sum(p.ns for p in places if _one_by_one(p)) < ONE_BY_ONE * share * case.wall:
+        return []  # it is gathered already
     evidence = [f"{each:,.0f} µs per update to draw {case.facts.batch or 0:.0f} transitions and make tensors of them"]
     for probe, timed in draws:
         if probe.detail[:1] == ("deque",):
@@ -41,3 +50,11 @@ def find(case: Case) -> list[Finding]:
             trial=cut(case, places),
         )
     ]
+
+
+def _one_by_one(placed: Placed) -> bool:
+    frame = near_frame(placed.place.frames)
+    if frame is None:
+        return False
+    text = source(frame.function.file)
+    return bool(OBJECTS.search(text.text(text.statement(frame.function, frame.line)) or text.line(frame.line)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .probing import forgiving
 from .recorder import Recorder
 
 PROVE_EVERY = 16  # of forwards that look like repeats, those whose outputs are compared
@@ -132,8 +133,8 @@ def count_macs(rec: Recorder, number: int, module: Any) -> None:
     found, handles = [0], []
 
     def hook(part: Any, given: Any, out: Any) -> None:
-        weight = getattr(part, "weight", None)
-        if weight is not None and len(weight.shape) >= 2 and hasattr(out, "numel"):
+        weight = part.weight
+        if len(weight.shape) >= 2 and hasattr(out, "numel"):
             found[0] += out.numel() // max(1, out.shape[0]) * weight[0].numel()
 
     def done(part: Any, given: Any, out: Any) -> None:
@@ -142,6 +143,6 @@ def count_macs(rec: Recorder, number: int, module: Any) -> None:
         rec.row("macs", number, found[0])
 
     for part in module.modules():
-        if getattr(part, "weight", None) is not None:
-            handles.append(part.register_forward_hook(hook))
-    handles.append(module.register_forward_hook(done))
+        if hasattr(getattr(part, "weight", None), "data_ptr"):
+            handles.append(part.register_forward_hook(forgiving(rec, hook)))
+    handles.append(module.register_forward_hook(forgiving(rec, done)))

@@ -99,6 +99,23 @@ def timed(
     return like(real, probe)
 
 
+def forgiving(rec: Recorder, part: Callable[..., Any], otherwise: Any = None) -> Callable[..., Any]:
+    """`part` of a probe, until it fails: then never again, and the script goes on as it would alone."""
+    broken: list[str] = []
+
+    def tried(*args: Any) -> Any:
+        if broken:
+            return otherwise
+        try:
+            return part(*args)
+        except Exception as why:
+            broken.append(type(why).__name__)
+            rec.row("misfit", getattr(part, "__qualname__", str(part)), type(why).__name__, str(why)[:200])
+            return otherwise
+
+    return tried
+
+
 def leave(rec: Recorder, active: list[list[Any]], entry: list[Any], ns: int, extra: int = 0) -> None:
     while active and active.pop() is not entry:
         pass

@@ -49,7 +49,7 @@ class Recorder:
         self.lost = 0  # ns that the doctor itself took on the main thread
         self.env_steps = self.env_calls = self.episodes = self.updates = self.trained_rows = 0
         self.tiny_calls = 0
-        self.tiny_on_ns = 0
+        self.tiny_off_ns = 0
         self.latest: Any = None  # the key of the timed call that ended last
         self.instead: dict[str, Any] = {}  # what is called -> what is called for it, while a remedy is tried
         self.tracks: dict[int, Track] = {}
@@ -99,14 +99,14 @@ class Recorder:
         timed, counts, samples, said = self.timed, self.counts, self.samples, self.said
         self.fresh()
         began, self._flushed, self.next_flush = self._flushed, at, at + WINDOW_NS
-        tiny_on, self.tiny_on_ns = self.tiny_on_ns, 0
+        tiny_off, self.tiny_off_ns = self.tiny_off_ns, 0
         window = [
             began - self.began, at - self.began, self.lost,
             self.env_steps, self.env_calls, self.episodes, self.updates, self.trained_rows,
             [[self.probe(key), *numbers] for key, numbers in list(timed.items())],
             [[self.stack(key), *numbers] for key, numbers in list(samples.items())],
             [[self.probe(key), number] for key, number in list(counts.items())],
-            tiny_on, resident_bytes(), time.process_time_ns(), len(self.tracks),
+            tiny_off, resident_bytes(), time.process_time_ns(), len(self.tracks),
         ]  # fmt: skip
         for key, text in list(said.items()):
             self.row("said", self.probe(key), text, at - self.began)
@@ -189,9 +189,10 @@ def position(code: CodeType, lasti: int) -> tuple[int, ...]:
     """(line, end line, column, end column) of an instruction; columns are 0 where Python does not know them."""
     at = max(lasti, 0)
     if hasattr(code, "co_positions"):
-        found = next(itertools.islice(code.co_positions(), at // 2, None), (None,) * 4)
-        if found[0] is not None:
-            return (found[0], found[1] or found[0], found[2] or 0, found[3] or 0)
+        before = list(itertools.islice(code.co_positions(), at // 2 + 1))
+        for found in reversed(before):  # a jump back to the head of a loop has no line: it belongs to what it ends
+            if found[0] is not None:
+                return (found[0], found[1] or found[0], found[2] or 0, found[3] or 0)
     line = code.co_firstlineno
     if hasattr(code, "co_lines"):
         for start, stop, number in code.co_lines():

@@ -66,7 +66,7 @@ def begin(control: dict[str, Any], argv: list[str]) -> Doctor:
     if control.get("sides"):
         importlib.import_module(".switching", __package__).install(doctor)
     epsilon = Epsilon(rec)
-    doctor.sampling = sampler.start(rec, epsilon.look)
+    doctor.sampling = sampler.start(rec, epsilon.look, doctor.patches.tiny)
     rec.row("ready", doctor.sampling.by_signal, now() - rec.began)
     if not rec.on:
         doctor.patches.tiny(False)

@@ -10,9 +10,11 @@ import threading
 import time
 from typing import Any, Callable
 
-from .recorder import Recorder, now
+from .recorder import WINDOW_NS, Recorder, now
 
 DEPTH = 60
+TINY_CALLS = 2500  # that are counted per window
+LEAST_PART = 0.06  # of a window in which they are counted
 OTHERS_EVERY = 8  # samples of the main thread per look at the other threads
 SIGNAL = getattr(signal, "SIGURG", None)  # ignored by default, so that it harms no process that does not expect it
 
@@ -32,11 +34,11 @@ class Sampling:
             self._set(SIGNAL, self._take)
 
 
-def start(rec: Recorder, at_flush: Callable[[Any], None]) -> Sampling:
+def start(rec: Recorder, at_flush: Callable[[Any], None], tiny: Callable[[bool], None]) -> Sampling:
     """By signals; where there are none, in a thread, whose samples lean towards calls that free the GIL."""
     set_handler = signal.signal
     keep_out()
-    take = handler(rec, at_flush)
+    take = handler(rec, at_flush, tiny)
     if SIGNAL is not None and threading.current_thread() is threading.main_thread():
         signal.signal(SIGNAL, take)
         return Sampling(True, set_handler, take)
@@ -67,9 +69,38 @@ def keep_out() -> None:
     signal.signal = set_handler
 
 
-def handler(rec: Recorder, at_flush: Callable[[Any], None]) -> Callable[[int, Any], None]:
+class Slots:
+    """Calls too short to be timed are counted, where there are many, in the first part of each window: of a length
+    that is fixed before the window begins, since one that ended after so many calls would favour where they are."""
+
+    def __init__(self, rec: Recorder, tiny: Callable[[bool], None]) -> None:
+        self.rec, self.tiny = rec, tiny
+        self.began = rec.began
+        self.part = 1.0
+        self.off_at = 0
+
+    def look(self, at: int) -> None:
+        if not self.off_at and self.part < 1.0 and at - self.began > self.part * WINDOW_NS:
+            self.tiny(False)
+            self.off_at = at
+
+    def ends(self, at: int) -> None:
+        rec = self.rec
+        counted = (self.off_at or at) - self.began
+        rec.tiny_off_ns = at - self.off_at if self.off_at else 0
+        calls = rec.tiny_calls * WINDOW_NS / max(1, counted)
+        aim = min(1.0, max(LEAST_PART, TINY_CALLS / max(1.0, calls)))
+        self.part = aim if aim < self.part else min(aim, 1.5 * self.part)
+        rec.tiny_calls = 0
+        if self.off_at:
+            self.tiny(True)
+        self.began, self.off_at = at, 0
+
+
+def handler(rec: Recorder, at_flush: Callable[[Any], None], tiny: Callable[[bool], None]) -> Callable[[int, Any], None]:
     last = [now(), now()]
     turn = [0]
+    slots = Slots(rec, tiny)
 
     def take(signum: int, frame: Any) -> None:
         at = now()
@@ -82,8 +113,10 @@ def handler(rec: Recorder, at_flush: Callable[[Any], None]) -> Callable[[int, An
             if len(rec.tracks) > 1 or threading.active_count() > 1:
                 others(rec, at - last[1])
             last[1] = at
+        slots.look(at)
         if at >= rec.next_flush:
             at_flush(frame)
+            slots.ends(at)
             rec.flush(at)
         done = now()
         rec.lost += done - at

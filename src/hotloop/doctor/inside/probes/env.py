@@ -6,7 +6,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from ..probing import Caller, getframe, leave, like, timed
+from ..probing import Caller, forgiving, getframe, leave, like, timed
 from ..recorder import Recorder, ident, now
 from ..world import World
 
@@ -34,6 +34,7 @@ class EnvProbe:
         self.shapes: dict[type, list[int]] = {}  # class -> [steps seen to be steps, seen to be something else]
         self.instances: dict[int, int] = {}  # id of an environment -> its number
         self.lanes: dict[int, int] = {}  # number -> lanes
+        self.before, self.after = forgiving(self.rec, self.world.before), forgiving(self.rec, self.world.after)
 
     def look_at(self, cls: type) -> None:
         own = cls.__dict__
@@ -52,7 +53,7 @@ class EnvProbe:
         return timed(self.rec, "render", real, self.caller)
 
     def step(self, cls: type, name: str, real: Any) -> Any:
-        rec, caller, doctor = self.rec, self.caller, self.doctor
+        rec, caller, doctor, account = self.rec, self.caller, self.doctor, forgiving(self.rec, self.account, 0)
 
         def probe(*args: Any, **kwargs: Any) -> Any:
             track = rec.tracks.get(ident()) or rec.track()
@@ -66,7 +67,7 @@ class EnvProbe:
                     out = doctor.step_instead(real, args, kwargs)
                 finally:
                     track.env_depth = 0
-                self.account(args[0], out, cls, name)
+                account(args[0], out, cls, name)
                 return out
             entry = [("env step", track.index, *caller(getframe(1))), 0]
             active = track.active
@@ -74,7 +75,7 @@ class EnvProbe:
             lost, at, lanes = rec.lost, now(), 0
             try:
                 out = doctor.step_instead(real, args, kwargs)
-                lanes = self.account(args[0], out, cls, name)
+                lanes = account(args[0], out, cls, name)
                 return out
             finally:
                 track.env_depth = 0
@@ -83,7 +84,7 @@ class EnvProbe:
         return like(real, probe)
 
     def reset(self, cls: type, name: str, real: Any) -> Any:
-        rec, caller, doctor, world = self.rec, self.caller, self.doctor, self.world
+        rec, caller, doctor = self.rec, self.caller, self.doctor
 
         def probe(*args: Any, **kwargs: Any) -> Any:
             track = rec.tracks.get(ident()) or rec.track()
@@ -92,7 +93,7 @@ class EnvProbe:
             track.reset_depth = 1
             at = now()
             try:
-                world.before(args[0])
+                self.before(args[0])
                 if track.env_depth or not rec.on:
                     out = doctor.reset_instead(real, args, kwargs)
                 else:
@@ -103,7 +104,7 @@ class EnvProbe:
                         out = doctor.reset_instead(real, args, kwargs)
                     finally:
                         leave(rec, track.active, entry, now() - at - rec.lost + lost)
-                world.after(args[0])
+                self.after(args[0])
                 return out
             finally:
                 track.reset_depth = 0

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from ..forwards import Forwards
-from ..probing import Caller, getframe, leave, like, timed, tiny
+from ..probing import Caller, forgiving, getframe, leave, like, timed, tiny
 from ..recorder import ident, now
 from ..targets import Targets
 
@@ -38,6 +38,9 @@ def torch_caller(doctor: Any, torch_file: str) -> Caller:
 
 def modules(doctor: Any, cls: Any) -> None:
     rec, forwards = doctor.rec, doctor.forwards
+    saw, rows_of, number_of = (
+        forgiving(rec, forwards.saw), forgiving(rec, forwards.rows, 0), forgiving(rec, forwards.number, -1),
+    )  # fmt: skip
     real = cls.__call__
     import torch._C as C  # imported by torch before it defines any module
 
@@ -49,7 +52,7 @@ def modules(doctor: Any, cls: Any) -> None:
         track = rec.tracks.get(ident()) or rec.track()
         if track.module_depth:
             return real(self, *args, **kwargs)
-        number = forwards.number(self)
+        number = number_of(self)
         if number < 0:  # nothing to learn in it: a loss, an activation
             return real(self, *args, **kwargs)
         if not rec.on:
@@ -60,7 +63,7 @@ def modules(doctor: Any, cls: Any) -> None:
                 track.module_depth = 0
         track.module_depth = 1
         frame = getframe(1)
-        rows, first, grad = forwards.rows(number, args, kwargs), forwards.tensor, grad_enabled()
+        rows, first, grad = rows_of(number, args, kwargs), forwards.tensor, grad_enabled()
         key = ("forward", track.index, rec.code(frame.f_code), frame.f_lasti, number, rows, grad)
         entry = [key, 0]
         active = track.active
@@ -73,7 +76,7 @@ def modules(doctor: Any, cls: Any) -> None:
             ns = now() - at - rec.lost + lost
             track.module_depth = 0
             leave(rec, active, entry, ns)
-            forwards.saw(key, self, first, out)
+            saw(key, self, first, out)
 
     doctor.patches.put(cls, "__call__", like(real, probe))
     doctor.patches.put(cls, "load_state_dict", timed(rec, "target copy", cls.load_state_dict, Caller(rec)))
@@ -91,6 +94,7 @@ def optimizers(doctor: Any, cls: Any) -> None:
         return
     real = own["step"]
     numbers: dict[int, int] = {}
+    described, updated = forgiving(rec, describe, -1), forgiving(rec, doctor.targets.after_update)
 
     def probe(self: Any, *args: Any, **kwargs: Any) -> Any:
         if doctor.boundary is not None and not rec.env_calls:
@@ -102,7 +106,7 @@ def optimizers(doctor: Any, cls: Any) -> None:
         track = rec.tracks.get(ident()) or rec.track()
         number = numbers.get(id(self))
         if number is None:
-            number = numbers[id(self)] = describe(doctor, self, len(numbers), torch)
+            number = numbers[id(self)] = described(doctor, self, len(numbers), torch)
         entry = [("optimizer", track.index, *caller(getframe(1)), number), 0]
         track.active.append(entry)
         lost, at = rec.lost, now()
@@ -111,7 +115,7 @@ def optimizers(doctor: Any, cls: Any) -> None:
         finally:
             leave(rec, track.active, entry, now() - at - rec.lost + lost)
             rec.updates += 1
-            doctor.targets.after_update()
+            updated()
 
     doctor.patches.put(cls, "step", like(real, probe))
 
@@ -145,11 +149,12 @@ def tensors(doctor: Any, torch: Any) -> None:
     backward = timed(rec, "backward", torch.autograd.backward, caller)
 
     checked = getattr(torch, "is_anomaly_enabled", lambda: False)
+    learnt = forgiving(rec, doctor.forwards.learnt)
     events: set[str] = set()
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         if rec.on:
-            doctor.forwards.learnt()
+            learnt()
             if not events and checked():
                 events.add("anomaly detection")
                 rec.row("event", "anomaly detection", now() - rec.began)
