@@ -3,7 +3,7 @@ plotly. A chart whose keys a run has not written is left out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -24,7 +24,9 @@ COURSE = {
 }
 RETURNS = {"return_mean": "exploring, last 100 episodes", "eval_return_mean": "greedy"}
 _OTHERWISE = ("env_steps", "updates", "seconds", "env_steps_per_s", "updates_per_s", "episodes", "samples_per_step")
+_GREEDY = "eval_"
 _BESIDE = ("workers", "worker", "rings", "ring")  # first words of keys that tell of processes beside this one
+WORLD, BESIDE, MORE = "What the world measures", "Workers and rings", "More figures"
 
 
 def parts(groups: Sequence[Group]) -> list[Part]:
@@ -35,8 +37,7 @@ def parts(groups: Sequence[Group]) -> list[Part]:
         Part("Where the time goes", list(time(groups))),
         Part("The learner", [_small(groups, k, t) for k, t in LEARNER.items()]),
         Part("The course of the run", [_small(groups, k, t) for k, t in COURSE.items() if _moves(groups, k)]),
-        Part("Workers and rings", _more(groups, beside=True)),
-        Part("More figures", _more(groups, beside=False)),
+        *(Part(title, _more(groups, title)) for title in (WORLD, BESIDE, MORE)),
     ]
     full = [Part(p.title, [c for c in p.charts if c.series], p.note) for p in made]
     return [p for p in full if p.charts]
@@ -60,9 +61,15 @@ def _learning(groups: Sequence[Group]) -> Iterator[Chart]:
     for shown in [keys] if single else [[k] for k in keys]:
         for x, axis in (("env_steps", "env steps"), ("seconds", "seconds of training")):
             title = "Return" if single or shown[0] == "return_mean" else "Greedy return"
-            note = "" if single or not shown else RETURNS[shown[0]]
+            title += " over env steps" if x == "env_steps" else " over time"
             series = [s for i, k in enumerate(shown) for s in _returns(groups, k, x, i if single else None)]
-            yield Chart(title, [*series, *_last(groups, x, len(keys) if single else None)], axis, "", note, "half")
+            note = ""
+            if not single and shown[0] == "return_mean":
+                note = RETURNS["return_mean"]
+            if single or shown == keys[-1:]:
+                series += _last(groups, x, len(keys) if single else None)
+                note += "" if single else f"{'; ' if note else ''}diamonds: greedy, at the end"
+            yield Chart(title, series, axis, "", note, "half")
 
 
 def _returns(groups: Sequence[Group], key: str, x: str, colour: int | None) -> Iterator[Series]:
@@ -123,37 +130,50 @@ def _moves(groups: Sequence[Group], key: str) -> bool:
     return key != "refused_updates" or any(v > 0 for v in values)
 
 
-def _more(groups: Sequence[Group], beside: bool) -> list[Chart]:
-    """What the rows hold besides: the measures of the world, and keys this file does not know. Those that begin with
-    the same word share a chart where there is one run."""
+def _more(groups: Sequence[Group], title: str) -> list[Chart]:
+    """What the rows hold besides: measures of the world, and keys this file does not know. Those that begin with the
+    same word share a chart where there is one run."""
     runs = [run for g in groups for run in g.runs]
     known = {*_OTHERWISE, *LEARNER, *COURSE, *RETURNS}
     keys = [k for k in dict.fromkeys(k for r in runs for k in r.columns) if k not in known]
-    keys = [k for k in keys if not k.startswith(SECTIONS) and "_ci/" not in k and _beside(k) == beside]
-    # A measure of the evaluations stands beside its namesake of training.
+    measured = {str(m) for r in runs if isinstance(found := r.summary.get("measures"), Mapping) for m in found}
+    keys = [k for k in keys if not k.startswith(SECTIONS) and "_ci/" not in k and _place(k, measured) == title]
     families: dict[str, list[str]] = {}
     for key in keys:
         families.setdefault(_family(key, keys) if len(runs) == 1 else key, []).append(key)
     charts = []
     for family, members in families.items():
         if len(members) == 1:
-            charts.append(_small(groups, members[0], words(members[0])))
+            charts.append(_small(groups, members[0], _called(members[0])))
         else:
             series = [
                 Series("line", *thin(found)[:2], words(k.removeprefix(family).strip("_/") or k), i, legend=True)
                 for i, k in enumerate(members)
                 if (found := curve(runs[0], k))
             ]
-            charts.append(Chart(words(family), series))
+            charts.append(Chart(_called(family), series))
     return charts
 
 
-def _beside(key: str) -> bool:
-    return any(key == w or key.startswith((f"{w}_", f"{w}/")) for w in _BESIDE)
+def _place(key: str, measured: set[str]) -> str:
+    if key.removeprefix(_GREEDY) in measured:
+        return WORLD
+    return BESIDE if any(key == w or key.startswith((f"{w}_", f"{w}/")) for w in _BESIDE) else MORE
+
+
+def _called(key: str) -> str:
+    return words(key.removeprefix(_GREEDY)) + (", greedy" if key.startswith(_GREEDY) else "")
 
 
 def _family(key: str, keys: Sequence[str]) -> str:
-    """The first word of a key, where others begin with it too."""
-    head = key.replace("/", "_").partition("_")[0]
-    alike = [k for k in keys if k.replace("/", "_").partition("_")[0] == head]
-    return head if len(alike) > 1 and head != "eval" else key
+    """The first word of a key, where others begin with it too; evaluations stay apart."""
+    if key.startswith(_GREEDY):
+        return _GREEDY + _family(
+            key.removeprefix(_GREEDY), [k.removeprefix(_GREEDY) for k in keys if k.startswith(_GREEDY)]
+        )
+    alike = [k for k in keys if _first_word(k) == _first_word(key)]
+    return _first_word(key) if len(alike) > 1 else key
+
+
+def _first_word(key: str) -> str:
+    return key.replace("/", "_").partition("_")[0]

@@ -118,7 +118,9 @@ def interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def students_t(freedom: int) -> float:
     """The 97.5 % quantile (beyond the table: Abramowitz & Stegun 26.7.5)."""
     z = 1.959964
-    return _T[freedom - 1] if freedom <= len(_T) else z + (z**3 + z) / (4 * freedom)
+    if freedom <= len(_T):
+        return _T[freedom - 1]
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def thin(columns: Sequence[np.ndarray], most: int = MOST_POINTS) -> list[np.ndarray]:

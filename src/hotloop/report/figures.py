@@ -91,7 +91,7 @@ def _speed(runs: Sequence[Run]) -> Figure:
             words.append(f"{shown(updates)} updates of {shown(batch)}")
         steps, seconds = before_learning(runs[0])
         if seconds > 0:
-            words.append(f"before learning, apart: {shown(steps)} env steps in {shown(seconds, 3)} s")
+            words.append(f"before learning, apart: {shown(steps)} env steps in {shown(seconds, 2)} s")
     else:
         words.append(f"median; {several(speeds)}")
     return Figure("While learning", shown(float(np.median(speeds))), "env steps/s", "; ".join(words))
@@ -134,10 +134,10 @@ def _cold_start(runs: Sequence[Run]) -> Figure:
 
 
 def _exact(runs: Sequence[Run]) -> Figure:
-    found = {run.summary.get("exact") for run in runs}
-    if found == {True}:
+    found = [run.summary.get("exact") for run in runs]
+    if all(exact is True for exact in found):
         return Figure("Exact", "yes", "", "resumed after a kill, it ends with the same bits")
-    if False in found:
+    if any(exact is False for exact in found):
         return Figure("Exact", "no", "", "the environment cannot give its state: a resume starts new episodes")
     return Figure("Exact", NOTHING)
 
@@ -147,4 +147,4 @@ def _memory(runs: Sequence[Run]) -> Figure:
     if not peaks:
         return Figure("Memory", NOTHING)
     words = "of the process, at its highest" + (f"; {several(peaks)}" if len(peaks) > 1 else "")
-    return Figure("Memory", shown(max(peaks)), "MB", words)
+    return Figure("Memory", f"{max(peaks):,.0f}", "MB", words)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from hotloop import __version__
 from hotloop.core.errors import UserError
 from hotloop.report import tables
 from hotloop.report.chart import Chart, Part
@@ -23,6 +22,10 @@ from hotloop.report.reading import Run, number, read
 from hotloop.report.tables import cell
 
 NAME = "report.html"
+_FOOTER = (
+    "made by hotloop from the run folder alone · curves have at most 2,000 points; where rows were left out, the "
+    "lowest and highest of each stretch stay · drag to zoom, double-click to go back"
+)
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
@@ -57,8 +60,7 @@ def page(runs: Sequence[Run]) -> str:
             f"<title>{cell(', '.join(workloads))} · {cell(title)}</title>\n",
             f"<style>\n{_asset('page.css')}</style>\n</head>\n<body>\n<main>\n",
             body,
-            f"<footer>hotloop {cell(__version__)} · curves have at most 2,000 points; where rows were left out, the "
-            "lowest and highest of each stretch stay · drag to zoom, double-click to go back</footer>\n",
+            f"<footer>{_FOOTER}</footer>\n",
             "</main>\n",
             f"<script type=application/json id=charts>{embedded([c.plain() for c in drawn])}</script>\n",
             f"<script>{_plotly()}</script>\n",
@@ -180,6 +182,7 @@ def _configuration(groups: Sequence[Group]) -> str:
 
 def _origin(runs: Sequence[Run]) -> str:
     found: Mapping[str, list[tuple[str, str]]] = {k: tables.facts(runs, k) for k in ("machine", "versions")}
-    digests = dict.fromkeys(str(r.summary["weights_sha256"])[:16] for r in runs if r.summary.get("weights_sha256"))
-    rows = [*found["machine"], *found["versions"], *([("weights, SHA-256", ", ".join(digests))] if digests else [])]
+    rows = [*found["machine"], *found["versions"]]
+    if len(runs) == 1 and (digest := runs[0].summary.get("weights_sha256")):
+        rows.append(("weights, SHA-256", str(digest)[:16]))
     return _section("Machine and versions", tables.definitions(rows)) if rows else ""

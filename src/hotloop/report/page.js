@@ -77,7 +77,7 @@
     const across = chart.across;
     return {
       width: place.clientWidth, height: place.clientHeight,
-      margin: { l: 8, r: 10, t: names ? 4 : 8, b: 8 },
+      margin: { l: 8, r: 20, t: names ? 4 : 8, b: 8 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: paint.of("ink") },
       barmode: chart.stacked ? "stack" : "group", bargap: across ? 0.35 : 0.2,
@@ -101,7 +101,8 @@
   function draw(place) {
     const chart = charts[Number(place.dataset.chart)];
     const rows = new Set(chart.series.flatMap(s => (chart.across ? s.y : []))).size;
-    if (chart.across) place.style.height = `${80 + 34 * rows}px`;
+    const keys = chart.series.filter(s => s.legend).reduce((sum, s) => sum + 62 + 7 * (s.name || "").length, 0);
+    if (chart.across) place.style.height = `${58 + 22 * Math.ceil(keys / place.clientWidth) + 34 * rows}px`;
     const paint = colours();
     return Plotly.react(place, traces(chart, paint), layout(chart, paint, place), settings);
   }

@@ -30,23 +30,50 @@ def _throughput(groups: Sequence[Group]) -> Iterator[Series]:
             first = int(np.flatnonzero(learns)[0])
             at, speed = thin([at[first:], speed[first:]])
             kind = "line" if len(group.runs) == 1 else "thin"
-            name = group.label or (f"seed {run.seed}" if len(group.runs) > 1 else "env steps/s")
-            yield Series(kind, at, speed, name, i, legend=bool(group.label) and run is group.runs[0])
+            alone = kind == "line" and bool(group.label)
+            yield Series(kind, at, speed, group.label if alone else f"seed {run.seed}", i, legend=alone)
+        if mean := _mean_speed(group):
+            yield Series("line", *mean, group.label or "mean", i, legend=bool(group.label))
+
+
+def _mean_speed(group: Group) -> tuple[np.ndarray, np.ndarray] | None:
+    """Over all runs, in as many stretches of equal env steps as all of them have windows."""
+    learning = []
+    for run in group.runs:
+        learns = learning_rows(run, *declared(run))
+        steps, seconds = run.columns.get("env_steps"), run.columns.get("seconds")
+        if seconds is None or steps is None or learns.sum() < 2:
+            return None
+        first = int(np.flatnonzero(learns)[0])
+        fine = np.isfinite(seconds[first:])
+        learning.append((steps[first:][fine], seconds[first:][fine]))
+    if len(learning) < 2:
+        return None
+    begin, end = max(s[0] for s, _ in learning), min(s[-1] for s, _ in learning)
+    if not end > begin:
+        return None
+    edges = np.linspace(begin, end, min(20, *(len(s) for s, _ in learning)) + 1)
+    with np.errstate(all="ignore"):
+        speeds = np.mean([np.diff(edges) / np.diff(np.interp(edges, *known)) for known in learning], axis=0)
+    return (edges[:-1] + edges[1:]) / 2, speeds
 
 
 def _windows(groups: Sequence[Group]) -> Chart:
     runs = [(i, run, speeds) for i, g in enumerate(groups) for run in g.runs if (speeds := windows(run))]
-    title, note = "The same, in windows of equal env steps", "First window against the median of all: its line."
+    title, note = "The same, in windows of equal env steps", "The first in red; the line is the median of all."
     if len(runs) == 1:
         i, _, speeds = runs[0]
         colours = [1, *[QUIET_COLOUR] * (len(speeds) - 1)]
         bars = Series("bars", list(range(1, len(speeds) + 1)), speeds, "env steps/s", i, colours=colours)
         return Chart(title, [bars], "window", "", note, "half", zero=True, line=float(np.median(speeds)))
-    lines = [
-        Series("line", list(range(1, len(s) + 1)), [v / float(np.median(s)) for v in s], f"{run.name}", i)
-        for i, run, s in runs
-        if np.median(s) > 0
-    ]
+    own = [(i, run, np.array(s) / np.median(s)) for i, run, s in runs if np.median(s) > 0]
+    lines = [Series("thin", list(range(1, len(s) + 1)), s, run.name, i) for i, run, s in own]
+    for i, group in enumerate(groups):
+        same = [s for k, _, s in own if k == i]
+        if same and len({len(s) for s in same}) == 1:
+            lines.append(
+                Series("line", list(range(1, len(same[0]) + 1)), np.mean(same, axis=0), group.label or "mean", i)
+            )
     return Chart(title, lines, "window", "", "Each run against its own median.", "half", zero=True, line=1.0)
 
 
@@ -75,7 +102,7 @@ def time(groups: Sequence[Group]) -> Iterator[Chart]:
     runs = [run for g in groups for run in g.runs]
     clock = _wall_clock(runs)
     yield Chart(
-        "The wall clock, from the start", clock, "s", size="wide", stacked=True, across=True,
+        "The wall clock, from the start", clock, "seconds", size="wide", stacked=True, across=True,
         note="Hatched: before step 1, or beside training.",
     )  # fmt: skip
     if len(runs) == 1:
@@ -153,16 +180,12 @@ def _sections(run: Run) -> Iterator[tuple[str, dict[str, float]]]:
 def _shares_of(runs: Sequence[Run], track: str) -> Chart:
     own = [dict(_sections(run)).get(track, {}) for run in runs]
     names = dict.fromkeys(n for sections in own for n in sections)
+    whole = [max((sum(s.values()) for _, s in _sections(run)), default=0.0) or 1.0 for run in runs]
     series = [
         Series(
-            "bars",
-            [s.get(name, 0.0) / (sum(s.values()) or 1.0) for s in own],
-            _labels(runs),
-            name,
-            k,
-            legend=True,
+            "bars", [s.get(name, 0.0) / w for s, w in zip(own, whole, strict=True)], _labels(runs), name, k, legend=True
         )
         for k, name in enumerate(names)
     ]
-    note = "Shares of the thread’s recorded time."
+    note = "Shares of the recorded time of the busiest thread."
     return Chart(f"Thread “{track}”", series, "", "", note, "half", percent=True, stacked=True, across=True)

@@ -47,7 +47,7 @@ def groups(found: Sequence[Group]) -> str:
                 cell(value),
                 cell(_median(speeds)),
                 cell(samples(group.runs)),
-                cell(_median(windows, 2)),
+                cell(_median(windows, 3)),
                 cell(_median(of(group.runs, "cold_start_s"), 3)),
             ]
         )
@@ -61,7 +61,7 @@ def runs(found: Sequence[Run]) -> str:
         get = run.summary.get
         exact = {True: "yes", False: "no"}.get(get("exact"), NOTHING) if isinstance(get("exact"), bool) else NOTHING
         value = f"{shown(number(get('return_mean')))} {_span(span(get('return_ci')))}"
-        figures = ("env_steps_per_s", 4), ("samples_per_step", 4), ("first_window_ratio", 2), ("cold_start_s", 3)
+        figures = ("env_steps_per_s", 4), ("samples_per_step", 4), ("first_window_ratio", 3), ("cold_start_s", 3)
         shares = [cell(shown(number(get(k)), d)) for k, d in figures]
         rows.append([cell(run.path), cell(run.seed), cell(shown(run.env_steps)), cell(value), *shares, exact])
     head = ["Run", "Seed", "Env steps", "Greedy return", "Env steps/s", "Samples per step", "First window"]
