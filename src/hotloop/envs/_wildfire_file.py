@@ -49,9 +49,10 @@ def _read(path: str, stamp: int) -> np.ndarray:
 def _layers(path: str) -> dict[str, np.ndarray]:
     """The arrays of the file, all there and all of one shape."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError
+        with file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         raise UserError(f"{path} is no .npz file of number layers; write one with numpy.savez") from None
