@@ -4,6 +4,7 @@ asks for goes to a proxy that only listens, so that a test can say what was aske
 from __future__ import annotations
 
 import base64
+import contextlib
 import fcntl
 import json
 import os
@@ -17,14 +18,13 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MISSING = "no Chromium here; apt-get install chromium"
-DEADLINE_S = 60.0
+DEADLINE_S = 30.0
 _FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --mute-audio --disable-extensions
 --disable-background-networking --disable-component-update --disable-sync --disable-default-apps --disable-dev-shm-usage
 --no-default-browser-check --disable-domain-reliability --disable-client-side-phishing-detection
 --disable-features=OptimizationHints,MediaRouter,Translate --force-color-profile=srgb --remote-debugging-pipe"""
 # The browser asks for updates and sign-ins of its own, whatever it is told: not what the page does.
 _ITS_OWN = ("googleapis.com", "google.com", "gstatic.com", "gvt1.com")
-_DRAWN = "new Promise(r => { const f = () => document.documentElement.dataset.drawn ? r() : setTimeout(f, 20); f() })"
 
 
 def installed() -> str | None:
@@ -36,7 +36,7 @@ class Browser:
 
     def __init__(self, folder: Path) -> None:
         self.proxy = socket.create_server(("127.0.0.1", 0))
-        self.proxy.setblocking(False)
+        self._refused: list[str] = []
         theirs_in, ours_out = (_above(fd) for fd in os.pipe())
         ours_in, theirs_out = (_above(fd) for fd in os.pipe())
         program = installed()
@@ -79,8 +79,8 @@ class Browser:
         self.events.clear()
         self.asked_proxy()
         self.call("Page.navigate", {"url": path.resolve().as_uri()})
-        self._until(lambda e: e["method"] == "Page.loadEventFired")
-        self.run(_DRAWN)
+        self._until(lambda e: e.get("method") == "Page.loadEventFired")
+        self.until("document.documentElement.dataset.drawn")
 
     def run(self, script: str) -> Any:
         """The value of an expression, awaited."""
@@ -89,6 +89,16 @@ class Browser:
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
+
+    def until(self, condition: str) -> None:
+        """Wait until it holds in the page."""
+        self.run(f"new Promise(r => {{ const f = () => {condition} ? r() : setTimeout(f, 20); f() }})")
+
+    def mouse(self, kind: str, x: float, y: float) -> None:
+        """kind: mouseMoved, or with the left button mousePressed, mouseDragged, mouseReleased."""
+        held = {} if kind == "mouseMoved" else {"button": "left", "buttons": 1, "clickCount": 1}
+        kind = kind.replace("Dragged", "Moved")
+        self.call("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, **held})
 
     def scheme(self, dark: bool) -> None:
         self.call("Emulation.setEmulatedMedia", {"features": [_scheme(dark)]})
@@ -116,15 +126,17 @@ class Browser:
 
     def asked_proxy(self) -> list[str]:
         """First lines of the requests that have reached the proxy since the last call."""
-        found = []
-        while True:
-            try:
-                connection, _ = self.proxy.accept()
-            except BlockingIOError:
-                return found
-            with connection:
-                connection.settimeout(1.0)
-                found.append(connection.recv(200).decode("latin-1").partition("\r\n")[0])
+        while select.select([self.proxy], [], [], 0.0)[0]:
+            self._refuse()
+        found, self._refused = self._refused, []
+        return found
+
+    def _refuse(self) -> None:
+        connection, _ = self.proxy.accept()
+        with connection:
+            connection.settimeout(1.0)
+            with contextlib.suppress(OSError):
+                self._refused.append(connection.recv(200).decode("latin-1").partition("\r\n")[0])
 
     def screenshot(self, path: Path, whole: bool = True) -> None:
         shot = self.call("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole})
@@ -165,8 +177,12 @@ class Browser:
                 if wanted(message):
                     return message
             left = end - time.monotonic()
-            if left <= 0 or not select.select([self._in], [], [], left)[0]:
+            ready = select.select([self._in, self.proxy], [], [], max(left, 0.0))[0]
+            if not ready:
                 raise AssertionError(f"Chromium has not answered within {DEADLINE_S:.0f} s")
+            if self.proxy in ready:
+                self._refuse()
+                continue
             data = os.read(self._in, 1 << 20)
             assert data, "Chromium has ended"
             self._rest += data

@@ -79,6 +79,7 @@ SUMMARY: dict[str, Any] = {
     "refused_updates": 0,
     "exact": True,
     "stopped_by_signal": None,
+    "report": "report.html",
     "weights_sha256": "0123456789abcdef0123",
     "sections": {"main/act": [100, 0.5], "main/wait": [100, 1.0], "learn/update": [100, 1.2]},
     "versions": {"hotloop": "0.1.0", "torch": "2.13.0"},

@@ -39,6 +39,7 @@ SUMMARY = {
     "measures": {"steps": [199.5, 190.2, 209.7]},
     "refused_updates": 0,
     "stopped_by_signal": None,
+    "report": "report.html",
 }
 
 

@@ -3,7 +3,7 @@
   const charts = JSON.parse(document.getElementById("charts").textContent);
   const places = [...document.querySelectorAll(".plot")];
   const scheme = matchMedia("(prefers-color-scheme: dark)");
-  const fine = matchMedia("(pointer: fine)").matches;
+  const fine = !matchMedia("(pointer: coarse)").matches;
   // Plotly reads names as if they were HTML: what a name holds is text, and stays so.
   const literal = text => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
