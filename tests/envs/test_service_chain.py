@@ -22,7 +22,7 @@ def games_of(options: Options, seed: int, lanes: range) -> list:
     return [
         reference.ServiceChain(
             options.data_centres_min, options.data_centres_max, options.actions_per_step,
-            options.traffic_ms, options.link_mbps, seed, lane,
+            options.traffic_ms, options.link_mbps, options.reward, seed, lane,
         )
         for lane in lanes
     ]  # fmt: skip
@@ -50,7 +50,7 @@ def compare(options: Options, steps: int, policy: str, lanes: int = 2, seed: int
     env, first = make(options, lanes, first_lane=5), 5
     games = games_of(options, seed, range(first, first + lanes))
     out, rng = new_steps(env.spec, lanes), np.random.default_rng(seed)
-    seen = dict.fromkeys(("ends", "satisfied", "dropped", "invalid", "needed", "freed"), 0)
+    seen: dict[str, int] = dict.fromkeys(("ends", "satisfied", "dropped", "invalid", "needed", "freed"), 0)
     env.reset(seed, out)
     assert out.mask is not None and out.final_mask is not None
     for _ in range(steps):
@@ -63,7 +63,7 @@ def compare(options: Options, steps: int, policy: str, lanes: int = 2, seed: int
         for lane, game in enumerate(games):
             before = sum(dc.installed[v] for dc in game.dcs for v in range(6))
             reward, ended = game.step(int(actions[lane]))
-            assert out.reward[lane] == np.float32(reward)
+            assert out.reward[lane] == np.float32(float(reward))
             assert (out.terminated[lane], out.truncated[lane]) == (ended, False)
             seen["freed"] += sum(dc.installed[v] for dc in game.dcs for v in range(6)) < before
             seen["invalid"] += reward % 0.5 == 0 and reward == -1.0
@@ -99,6 +99,11 @@ def test_like_the_reference_with_many_actions(centres, mbps):
 def test_like_the_reference_from_start_to_end():
     seen = compare(Options(2, 6, actions_per_step=25, traffic_ms=8), 2700, "busy", lanes=1, seed=4)
     assert seen["ends"] >= 1 and seen["satisfied"] > 100
+
+
+def test_like_the_reference_when_credited():
+    seen = compare(Options(actions_per_step=30, traffic_ms=1, reward="credited"), 1200, "busy", lanes=1, seed=2)
+    assert seen["satisfied"] > 20 or seen["ends"] == 0
 
 
 def test_like_the_reference_when_uninstalling():

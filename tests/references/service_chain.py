@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
 from math import ceil, log1p, sqrt
 
@@ -35,7 +36,7 @@ CHAINS = [[NAMES.index(name) for name in TYPES[kind][0].split()] for kind in KIN
 LIMITS = [TYPES[kind][2] for kind in KINDS]
 
 RAM, STORAGE, TRAFFIC_EVERY_MS = 256, 2048, 4
-SATISFIED, DROPPED, INVALID, NEEDED = 2.0, -1.5, -1.0, -0.5
+SATISFIED, DROPPED, INVALID, NEEDED = Fraction(2), Fraction(-3, 2), Fraction(-1), Fraction(-1, 2)
 MOST = 26_001  # what a count is measured against
 
 
@@ -86,7 +87,10 @@ class DataCentre:
 
 
 class ServiceChain:
-    def __init__(self, least: int, most: int, per_ms: int, traffic_ms: int, link_mbps: int, seed: int, lane: int):
+    def __init__(
+        self, least: int, most: int, per_ms: int, traffic_ms: int, link_mbps: int, reward: str, seed: int, lane: int
+    ):
+        self.reward = reward
         self.least, self.most, self.per_ms, self.traffic_ms = least, most, per_ms, traffic_ms
         self.link_kbps = link_mbps * 1000
         self.key = np.uint64(stream_key(seed, ENV, lane))  # numba hands it out as a Python int
@@ -125,7 +129,7 @@ class ServiceChain:
     def left_ms(self, request: Request) -> float:
         return (request.born + LIMITS[request.kind] * self.ms - self.now) / self.ms
 
-    def step(self, action: int) -> tuple[float, bool]:
+    def step(self, action: int) -> tuple[Fraction, bool]:
         """→ reward, whether the episode ended. The world is left as it ended; begin() goes on."""
         self.count += 1
         reward = self.act(action)
@@ -140,9 +144,9 @@ class ServiceChain:
         self.turn()
         return reward, self.now >= self.traffic_ms * self.ms and not self.requests
 
-    def advance(self) -> float:
+    def advance(self) -> Fraction:
         """Let the requests arrive that are due, and drop those that are too late."""
-        reward = 0.0
+        reward = Fraction(0)
         for when, d, vnf in self.taken:
             self.dcs[d].idle[vnf] += when <= self.now
         self.taken = [taken for taken in self.taken if taken[0] > self.now]
@@ -155,13 +159,17 @@ class ServiceChain:
                     self.end(request)
                     self.satisfied[request.kind] += 1
                     self.delay += request.due - request.born
-                    reward += SATISFIED
+                    reward += SATISFIED if self.reward == "published" else 0
         for request in list(self.requests):
             if self.now - request.born > LIMITS[request.kind] * self.ms:
                 self.end(request)
                 self.dropped[request.kind] += 1
-                reward += DROPPED
+                reward += DROPPED if self.reward == "published" else -self.credit(request) * request.stage
         return reward
+
+    def credit(self, request: Request) -> Fraction:
+        """Of one VNF: an equal part of what a satisfied request is worth more than a dropped one."""
+        return (SATISFIED - DROPPED) / len(CHAINS[request.kind])
 
     def end(self, request: Request) -> None:
         self.hold(request.paths, -request.kbps)
@@ -171,7 +179,7 @@ class ServiceChain:
         """One bundle of each of 1 to 6 distinct types."""
 
         def draw(number: int, n: int) -> int:
-            return below(self.key, self.count, number, n)
+            return int(below(self.key, self.count, number, n))
 
         n, kinds = len(self.dcs), list(range(6))
         for chosen in range(1 + draw(32, 6)):
@@ -224,9 +232,9 @@ class ServiceChain:
                 continue
             done.add(path[-1])
             for c in range(len(self.dcs)):
-                if c not in path:
-                    if self.free_kbps(path[-1], c) >= kbps * (1 + taken.count({path[-1], c})):
-                        heapq.heappush(todo, (length + self.hop(path[-1], c), hops + 1, [*path, c]))
+                wide = c not in path and self.free_kbps(path[-1], c) >= kbps * (1 + taken.count({path[-1], c}))
+                if wide:
+                    heapq.heappush(todo, (length + self.hop(path[-1], c), hops + 1, [*path, c]))
         return None
 
     # --- decisions -----------------------------------------------------------------------------------------------
@@ -243,10 +251,10 @@ class ServiceChain:
         order += [d for d in range(len(self.dcs)) if d not in order]
         self.current = order[self.place]
 
-    def act(self, action: int) -> float:
+    def act(self, action: int) -> Fraction:
         here = self.dcs[self.current]
         if action == 12:
-            return 0.0
+            return Fraction(0)
         vnf = action % 6
         if action < 6:
             if here.idle[vnf] == 0:
@@ -255,7 +263,7 @@ class ServiceChain:
                 return NEEDED
             here.installed[vnf] -= 1
             here.idle[vnf] -= 1
-            return 0.0
+            return Fraction(0)
         chosen = self.choose(vnf) if here.room_for(vnf) else None
         if chosen is None:
             return INVALID
@@ -271,7 +279,7 @@ class ServiceChain:
         self.taken.append((processed, self.current, vnf))
         request.paths += paths
         self.hold(paths, request.kbps)
-        return 0.0
+        return Fraction(0) if self.reward == "published" else self.credit(request)
 
     def choose(self, vnf: int) -> tuple[Request, list[list[int]]] | None:
         """Of the requests that wait for this VNF and can come here, the one of greatest priority, and its paths: the

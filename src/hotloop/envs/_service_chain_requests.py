@@ -222,11 +222,12 @@ def arrive(lane, per_ms):
 
 
 @kernel
-def drop_late(lane, per_ms):
-    """Drop what is older than its limit. Returns how many requests that is."""
-    dropped = 0
+def drop_late(lane, per_ms, worth):
+    """Drop what is older than its limit. Returns how many requests that is, and what the VNFs that they were given are
+    worth, by kind."""
+    dropped, lost = 0, 0.0
     if per_ms > 1 and lane.phase != 1:  # limits and births are whole milliseconds: late is the first action after one
-        return dropped
+        return dropped, lost
     for kind in range(_KINDS):
         while lane.alive_bundles[kind]:
             traffic = oldest_traffic(lane, lane.alive_bundles[kind])
@@ -241,7 +242,8 @@ def drop_late(lane, per_ms):
                         _wait_no_more(lane, r, kind, stage)
                     _end(lane, r, kind)
                     dropped += 1
-    return dropped
+                    lost += stage * worth[kind]
+    return dropped, lost
 
 
 @kernel

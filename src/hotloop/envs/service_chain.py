@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from hotloop.core.errors import UserError
 from hotloop.core.jit import kernel
 from hotloop.core.options import option
 from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Field, Policy, Steps
+from hotloop.envs import _service_chain_show
 from hotloop.envs._bitboard import ONE
 from hotloop.envs._lanes import COUNT, checked, copied, restore, start_streams
 from hotloop.envs._service_chain_choice import advise, choose, take_turn
@@ -28,6 +30,7 @@ from hotloop.envs._service_chain_tables import (
     ALLOCATE,
     CENTRES,
     CHAIN,
+    KIND_OF,
     KINDS,
     LENGTH,
     LIMIT_MS,
@@ -37,6 +40,13 @@ from hotloop.envs._service_chain_tables import (
 )
 
 SATISFIED_REWARD, DROPPED_REWARD, INVALID_REWARD, NEEDED_REWARD = 2.0, -1.5, -1.0, -0.5
+
+# A published return is 2 · satisfied - 1.5 · dropped = 3.5 · satisfied - 1.5 · generated, and how many are generated
+# nothing can change. So `credited` pays the 3.5 in equal parts for the VNFs as they are given, and takes back what a
+# request was paid for when it is dropped: the same return but for what nothing can change, long before. It is the
+# published reward shaped by a potential (Ng, Harada & Russell 1999) at gamma 1.
+CREDIT_PARTS = 60
+CREDIT = (SATISFIED_REWARD - DROPPED_REWARD) * CREDIT_PARTS / LENGTH  # [kind] of a VNF; whole, so sums are exact
 
 # Of an episode, which always has at least one request. A kind may have none, so its ratio is not given but what it is
 # made of: over many episodes it is the sum of the satisfied over the sum of the generated.
@@ -57,6 +67,9 @@ class Options:
     actions_per_step: int = option(100, "actions in a step of 1 ms", ge=1, le=MOST_PER_MS)
     traffic_ms: int = option(100, "how long new bundles come, every 4 ms; then the rest is served", ge=1, le=1_000)
     link_mbps: int = option(1_000, "bandwidth of the link between any two data centres", ge=1, le=100_000)
+    reward: Literal["published", "credited"] = option(
+        "published", "credited: the same sum, but for a constant, paid as functions are given; taken back when dropped"
+    )
 
 
 def spec(options: Options) -> EnvSpec:
@@ -108,14 +121,14 @@ def _new_episode(lane, least, most, per_ms, link_kbps):
 
 @kernel
 def _step(
-    least, most, per_ms, traffic_ms, link_kbps, actions, lanes, dc, here, everywhere, mask,
+    least, most, per_ms, traffic_ms, link_kbps, credited, actions, lanes, dc, here, everywhere, mask,
     reward, terminated, truncated, final_dc, final_here, final_everywhere, final_mask, measures,
 ):  # fmt: skip
     for i in range(lanes.shape[0]):
         lane = lanes[i]
         lane.stream[COUNT] += ONE
-        gained = _act(lane, np.int64(actions[i]), per_ms)
-        reward[i] = gained + _pass_time(lane, per_ms, traffic_ms)
+        gained = _act(lane, np.int64(actions[i]), per_ms, credited)
+        reward[i] = gained + _pass_time(lane, per_ms, traffic_ms, credited)
         take_turn(lane, per_ms)
         truncated[i] = False
         terminated[i] = lane.requests == 0 and lane.ms >= traffic_ms
@@ -129,7 +142,7 @@ def _step(
 
 
 @kernel
-def _act(lane, action, per_ms):
+def _act(lane, action, per_ms, credited):
     """What one action does in the current data centre. Returns its reward."""
     d = lane.current
     if action == WAIT:
@@ -142,7 +155,7 @@ def _act(lane, action, per_ms):
         if r < 0:
             return INVALID_REWARD
         launch(lane, r, there, home, per_ms)
-        return 0.0
+        return CREDIT[KIND_OF[r >> 6]] / CREDIT_PARTS if credited else 0.0
     if lane.idle[d, action] == 0:
         return INVALID_REWARD
     if _needed(lane, action):
@@ -165,15 +178,16 @@ def _needed(lane, vnf):
 
 
 @kernel
-def _pass_time(lane, per_ms, traffic_ms):
+def _pass_time(lane, per_ms, traffic_ms, credited):
     """The time of one action: what is due arrives, what is late is dropped, and new traffic comes, in this order.
     Returns the reward."""
     lane.phase += 1
     if lane.phase == per_ms:
         lane.phase = 0
         lane.ms += 1
-    gained = SATISFIED_REWARD * arrive(lane, per_ms)
-    gained += DROPPED_REWARD * drop_late(lane, per_ms)
+    satisfied = arrive(lane, per_ms)
+    dropped, credit = drop_late(lane, per_ms, CREDIT)
+    gained = -credit / CREDIT_PARTS if credited else SATISFIED_REWARD * satisfied + DROPPED_REWARD * dropped
     lane.cpu_time += lane.used_cpu
     lane.storage_time += lane.used_storage
     if lane.phase == 0 and lane.ms % TRAFFIC_EVERY_MS == 0 and lane.ms < traffic_ms:
@@ -207,6 +221,7 @@ class _ServiceChain:
         self._centres = options.data_centres_min, options.data_centres_max
         self._per_ms, self._traffic_ms = options.actions_per_step, options.traffic_ms
         self._link_kbps = 1_000 * options.link_mbps
+        self._credited = options.reward == "credited"
         self._lanes = new_lanes(lanes)
         self._state = columns(self._lanes)
 
@@ -217,7 +232,7 @@ class _ServiceChain:
 
     def step(self, actions: np.ndarray, out: Steps) -> None:
         _step(
-            *self._centres, self._per_ms, self._traffic_ms, self._link_kbps, actions, self._lanes,
+            *self._centres, self._per_ms, self._traffic_ms, self._link_kbps, self._credited, actions, self._lanes,
             *_parts(out.obs), out.mask, out.reward, out.terminated, out.truncated,
             *_parts(out.final_obs), out.final_mask, out.measures,
         )  # fmt: skip
@@ -235,7 +250,11 @@ class _ServiceChain:
         restore(self._state, state)
 
     def render(self, lane: int = 0) -> str:
-        return " "
+        return _service_chain_show.text(self._lanes[lane], self._per_ms, self._link_kbps)
+
+    def picture(self, lane: int = 0) -> np.ndarray:
+        """uint8 [H, W, 3]"""
+        return _service_chain_show.picture(self._lanes[lane])
 
     def close(self) -> None:
         pass
