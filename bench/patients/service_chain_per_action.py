@@ -107,13 +107,13 @@ class Agent:
         rows = []
         with torch.no_grad():
             for (batch,) in DataLoader(TensorDataset(torch.as_tensor(states)), batch_size=32):
-                rows.append(self.online(batch).numpy())
+                rows.append(self.online(batch).numpy())  # <- A
         return np.concatenate(rows)
 
     def select_action(self, state):
         if self.rng.random() < self.epsilon:
             return int(self.rng.integers(ACTIONS))
-        return int(self.predict(state[None])[0].argmax())  # <- A
+        return int(self.predict(state[None])[0].argmax())
 
     def select_actions(self, states):
         """For several environments at once, which is the cure."""

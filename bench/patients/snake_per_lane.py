@@ -96,7 +96,12 @@ class VectorSnake:
         parts = [self.collides(cell)[:, None].float() for cell in cells]
         parts += [(head + MOVES[(self.heading + 2) % 4] == self.food).all(1, keepdim=True).float()]
         gap = self.food - head
-        parts += [(gap[:, 1:] < 0).float(), (gap[:, :1] > 0).float(), (gap[:, 1:] > 0).float(), (gap[:, :1] < 0).float()]
+        parts += [
+            (gap[:, 1:] < 0).float(),
+            (gap[:, :1] > 0).float(),
+            (gap[:, 1:] > 0).float(),
+            (gap[:, :1] < 0).float(),
+        ]
         parts += [(self.heading == k)[:, None].float() for k in (1, 2)]
         if self.flood:
             parts += [self.room(cell)[:, None] for cell in cells]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 INSIDE = Path(__file__).parent / "inside"
-SAMPLE_EVERY_S = 0.0025
+SAMPLE_EVERY_S = 0.004
 LOOK_EVERY_S = 0.05
 KEPT_BYTES = 64_000
 SIGNAL = getattr(signal, "SIGURG", None)

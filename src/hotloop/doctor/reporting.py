@@ -49,7 +49,8 @@ def judged(
         "shares_sum": sum(sum(parts.values()) for parts in case.shares.values()),
         "findings": [_finding(f) for f in findings if f not in aside],
         "tried_for_nothing": [_finding(f) for f in aside],
-        "overhead": tried.overhead, "hottest": _hottest(case), "judged_s": case.phases.seconds,
+        "overhead": tried.overhead, "disturbed": tried.disturbed, "hottest": _hottest(case),
+        "judged_s": case.phases.seconds,
     }  # fmt: skip
 
 

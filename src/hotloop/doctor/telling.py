@@ -8,6 +8,7 @@ from typing import Any
 
 WIDTH = 118
 LABEL = 17
+DISTURBED = 0.05
 MANY = 3  # parts of a section that are said
 
 
@@ -107,7 +108,9 @@ def shares(by_role: Mapping[str, Mapping[str, float]]) -> str:
 def _overhead(report: Mapping[str, Any]) -> str:
     overhead = report["overhead"]
     said = "not measured (too short)" if overhead is None else f"{100 * max(overhead, 0.0):.1f} % while watching"
-    return f"{said}; {report['judged_s']:.1f} s judged; shares add up to {100 * report['shares_sum']:.1f} %"
+    others = f"; other programs had the core {100 * report['disturbed']:.0f} % of the time, which gains leave out"
+    out = f"{said}; {report['judged_s']:.1f} s judged; shares add up to {100 * report['shares_sum']:.1f} %"
+    return out + (others if report["disturbed"] > DISTURBED else "")
 
 
 def _findings(report: Mapping[str, Any]) -> list[str]:
@@ -126,10 +129,8 @@ def _findings(report: Mapping[str, Any]) -> list[str]:
 def _finding(number: int, f: Mapping[str, Any]) -> list[str]:
     title = textwrap.wrap(f["title"], 68) or [""]
     share = f"{100 * f['share']:.0f} %" if f["share"] else ""
-    lines = [
-        f"{number:2} {title[0]:68} {share:>7} {_gain(f['predicted_gain']):>10} {_gain(f['measured_gain']):>10}  {f['learning']}",
-        *(f"   {row}" for row in title[1:]),
-    ]
+    gains = f"{_gain(f['predicted_gain']):>10} {_gain(f['measured_gain']):>10}"
+    lines = [f"{number:2} {title[0]:68} {share:>7} {gains}  {f['learning']}", *(f"   {row}" for row in title[1:])]
     body = [f"{f['where']}  {f['code'][:80]}", *f["evidence"], f"→ {f['remedy']}"]
     if f["measured_gain"] is not None:
         low, high = f["interval"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from hotloop.doctor.finding import Trial
 from hotloop.doctor.patient import Patient, run
-from hotloop.doctor.recording import read_all
+from hotloop.doctor.recording import read, read_all
 
 ROUNDS = 12  # aimed at
 STRETCH_S = (0.06, 0.5)
@@ -40,6 +40,7 @@ class Tried:
     gains: dict[int, Gain]  # which of the trials -> what it gave
     broke: dict[int, str]  # which of the trials -> what it did to the script
     overhead: float | None  # of the doctor's probes: time with them over time without, less 1
+    disturbed: float = 0.0  # share of the time of the trials in which other programs had the core
 
 
 def try_all(patient: Patient, folder: Path, trials: Sequence[Trial], learning: bool, seconds: float) -> Tried:
@@ -65,7 +66,7 @@ def try_all(patient: Patient, folder: Path, trials: Sequence[Trial], learning: b
     watched = gains.pop(0, None)
     return Tried(
         {n - 1: gain for n, gain in gains.items() if n - 1 not in broke}, broke,
-        None if watched is None else 1 / watched.gain - 1,
+        None if watched is None else 1 / watched.gain - 1, disturbed(folder),
     )  # fmt: skip
 
 
@@ -115,11 +116,21 @@ def read_stretches(folder: Path, sides: int) -> dict[int, list[float]]:
     for recording in read_all(folder):
         rows = recording.some("took")
         for before, row, after in zip(rows, rows[1:], rows[2:], strict=False):
-            if row[0] < 0 or not row[2] or not before[2] or not after[2]:
-                continue
-            plain = (before[1] + after[1]) / (before[2] + after[2])
-            out[row[0]].append(plain / (row[1] / row[2]))
+            if row[0] >= 0 and min(_undisturbed(r) for r in (before, row, after)) > 0:
+                plain = (_undisturbed(before) + _undisturbed(after)) / (before[3] + after[3])
+                out[row[0]].append(plain / (_undisturbed(row) / row[3]))
     return dict(out)
+
+
+def _undisturbed(row: Sequence[int]) -> int:
+    """ns of a stretch, without those in which other programs kept the script from running."""
+    return row[1] - row[2]
+
+
+def disturbed(folder: Path) -> float:
+    """The share of all stretches in which other programs kept the script from running."""
+    rows = [row for file in folder.glob("*/rows-*.jsonl") for row in read(file).some("took")]
+    return sum(row[2] for row in rows) / sum(row[1] for row in rows) if rows else 0.0
 
 
 def gain_of(ratios: Sequence[float]) -> Gain:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotloop.doctor.case import Case, heaviest_line
+from hotloop.doctor.case import Case, near_frame
 from hotloop.doctor.cuts import cut
 from hotloop.doctor.finding import Finding, amdahl
 
@@ -17,8 +17,8 @@ def find(case: Case) -> list[Finding]:
         return []
     forwards = {p: t for p, t in case.totals.items() if p in case.acting}
     calls = sum(t.calls for t in forwards.values())
-    within = [p for p in acting if p.place.within in case.acting] or acting
-    frame = heaviest_line(within)
+    probe = max(forwards, key=lambda p: forwards[p].inclusive, default=None)
+    frame = near_frame((probe.at,)) if probe is not None and probe.at is not None else None
     if frame is None or not calls:
         return []
     each = sum(p.ns for p in acting) / calls / 1e3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hotloop.doctor.case import Case
 from hotloop.doctor.finding import Finding, Trial, amdahl
+from hotloop.doctor.recording import Frame
 
 LEAST = 0.03
 SAVED = 0.25  # of the forward's time, for small networks
@@ -27,6 +28,10 @@ def find(case: Case) -> list[Finding]:
             evidence=(f"{timed.calls:,} forwards with gradients enabled, each followed by a step and no backward",),
             predicted_gain=amdahl(share),
             tier="slow",
-            trial=Trial("no_grad", says="no gradients while acting"),
+            trial=Trial("no_grad", _where(frame), says="no gradients while acting") if frame else None,
         )
     ]
+
+
+def _where(frame: Frame) -> dict[str, object]:
+    return {"file": frame.function.file, "line": frame.line}

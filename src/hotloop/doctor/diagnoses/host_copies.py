@@ -19,7 +19,6 @@ PER_ROUND = 4.0  # copies per batched step or update that are no loop
 
 
 def find(case: Case) -> list[Finding]:
-    rounds = max(case.env_calls, case.updates, 1)
     groups: dict[tuple[Function, ast.stmt], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     frames: dict[tuple[Function, ast.stmt], tuple[float, Frame]] = {}
     for probe, number in case.counts.items():
@@ -34,13 +33,15 @@ def find(case: Case) -> list[Finding]:
         frames[key] = max(frames.get(key, (0.0, probe.at)), (number, probe.at), key=lambda x: x[0])
     out = []
     for key, kinds in groups.items():
-        each = sum(kinds.values()) / rounds
         places = [p for p in case.placed if p.role != "env" and _under(p, *key)]
         share = sum(p.ns for p in places) / case.wall
+        per_update = not case.env_calls or sum(p.ns for p in places if p.role == "update") > 0.5 * share * case.wall
+        rounds = max(1, case.updates if per_update else case.env_calls)
+        each = sum(kinds.values()) / rounds
         if each < PER_ROUND or share < LEAST:
             continue
         frame = frames[key][1]
-        round_name = "batched step" if case.env_calls >= case.updates else "update"
+        round_name = "update" if per_update else "batched step" if case.facts.lanes > 1 else "env step"
         said = " + ".join(f"{n / rounds:,.0f} × {_call(k)}" for k, n in sorted(kinds.items(), key=lambda x: -x[1]))
         out.append(
             Finding(

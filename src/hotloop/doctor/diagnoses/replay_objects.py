@@ -13,7 +13,8 @@ from hotloop.doctor.source import source
 
 LEAST = 0.04
 OBJECTS = re.compile(
-    r"zip\(\*|stack\(|random\.(sample|choices)|deque|\[\d\] for|for \w+ in (self\.)?\w*(batch|sample|transition|idx|ind)",
+    r"zip\(\*|stack\(|random\.(sample|choices)|deque|\[\d\] for|"
+    r"for \w+ in (self\.)?\w*(batch|sample|transition|idx|ind)",
     re.I,
 )
 ONE_BY_ONE = 0.3  # of the time that lies on lines that say so

@@ -52,6 +52,10 @@ def find(case: Case) -> list[Finding]:
             remedy="say it every few seconds, not every step; buffer what is written",
             evidence=(said,),
             predicted_gain=amdahl(share),
-            trial=Trial("silence", says="prints, log records, bars and dashboards silenced"),
+            trial=Trial(
+                "skip_calls",
+                {"what": ["print", "log", "dashboard", "bar"]},
+                says="prints, log records, bars and dashboards silenced",
+            ),
         )
     ]

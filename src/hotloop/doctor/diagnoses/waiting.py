@@ -33,7 +33,7 @@ def find(case: Case) -> list[Finding]:
                 remedy=remedy,
                 evidence=(f"{calls:,} times, {ns / calls / 1e6:,.2f} ms each",),
                 predicted_gain=amdahl(share),
-                trial=Trial("skip_calls", {"what": what}, says=f"{trial.replace('_', ' ')}"),
+                trial=Trial("skip_calls", {"what": [what]}, says=f"{trial.replace('_', ' ')}"),
             )
         )
     return out

@@ -68,6 +68,8 @@ class Forwards:
             if count == MACS_AT:
                 count_macs(self.rec, number, module)
             return
+        if is_untracked(given) or is_untracked(result):
+            return
         state = version(self._params[number])
         before = self.last.get(number)
         self.last[number] = (given, given._version, result, state)
@@ -121,6 +123,11 @@ def same(before: tuple[Any, Any, Any, int], given: Any, state: int) -> bool:
     if weights != state or was != given._version or last.shape != given.shape or last.dtype != given.dtype:
         return False
     return last is given or (last.data_ptr() == given.data_ptr() and last.stride() == given.stride())
+
+
+def is_untracked(tensor: Any) -> bool:
+    """Made in inference mode: nothing says whether it was written to."""
+    return bool(getattr(tensor, "is_inference", bool)())
 
 
 def version(params: list[Any]) -> int:

@@ -13,45 +13,45 @@ getframe = sys._getframe
 
 
 class Patches:
-    """(owner, name) -> what was there and what stands there now. Tiny ones are those of calls so short that they are
-    only counted, and where there are many, only in some moments."""
+    """What was there and what stands there now. Tiny ones are those of calls so short that they are only counted, and
+    where there are many, only in some moments. Those that stay count steps and updates, and switch remedies."""
 
     def __init__(self) -> None:
-        self._put: list[tuple[Any, str, Any, Any, bool]] = []
-        self.tiny_on = True
+        self._put: list[Patch] = []
 
-    def put(self, owner: Any, name: str, probe: Callable[..., Any], tiny: bool = False) -> None:
+    def put(self, owner: Any, name: str, probe: Callable[..., Any], tiny: bool = False, stays: bool = False) -> None:
         real = owner.__dict__.get(name) if isinstance(owner, type) else getattr(owner, name)
-        self._put.append((owner, name, real, probe, tiny))
+        self._put.append(Patch(owner, name, real, probe, tiny, stays))
         setattr(owner, name, probe)
 
     def take_off(self, owner: Any, name: str) -> None:
-        for i, (where, called, real, _, _) in enumerate(self._put):
-            if where is owner and called == name:
-                self._set(owner, name, real)
-                del self._put[i]
-                return
+        for patch in list(self._put):
+            if patch.owner is owner and patch.name == name:
+                patch.set(patch.real)
+                self._put.remove(patch)
 
     def all(self, on: bool) -> None:
-        for owner, name, real, probe, tiny in self._put:
-            self._set(owner, name, probe if on and (self.tiny_on or not tiny) else real)
+        for patch in self._put:
+            if not patch.stays and not patch.tiny:
+                patch.set(patch.probe if on else patch.real)
 
     def tiny(self, on: bool) -> None:
-        self.tiny_on = on
-        for owner, name, real, probe, tiny in self._put:
-            if tiny:
-                self._set(owner, name, probe if on else real)
+        for patch in self._put:
+            if patch.tiny:
+                patch.set(patch.probe if on else patch.real)
 
-    def has_tiny(self) -> bool:
-        return any(tiny for *_, tiny in self._put)
 
-    @staticmethod
-    def _set(owner: Any, name: str, value: Any) -> None:
-        if value is None:  # it was inherited
-            if name in owner.__dict__:
-                delattr(owner, name)
-        else:
-            setattr(owner, name, value)
+class Patch:
+    __slots__ = ("name", "owner", "probe", "real", "stays", "tiny")
+
+    def __init__(self, owner: Any, name: str, real: Any, probe: Any, tiny: bool, stays: bool) -> None:
+        self.owner, self.name, self.real, self.probe, self.tiny, self.stays = owner, name, real, probe, tiny, stays
+
+    def set(self, value: Any) -> None:
+        if value is not None:
+            setattr(self.owner, self.name, value)
+        elif self.name in self.owner.__dict__:  # it was inherited
+            delattr(self.owner, self.name)
 
 
 class Caller:

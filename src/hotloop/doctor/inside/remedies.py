@@ -11,7 +11,7 @@ from typing import Any, Callable
 from . import forwards
 from .probing import getframe
 
-Switch = Callable[[], None]
+Switch = Callable[[], Any]
 HELD = 256  # results of the environment that are played again
 
 
@@ -137,7 +137,7 @@ def kept_forwards(doctor: Any, settings: dict[str, Any]) -> tuple[Switch, Switch
 
     def instead(real: Any, module: Any, args: Any, kwargs: Any) -> Any:
         given = forwards.first_tensor(args)
-        if given is None or torch.is_grad_enabled():
+        if given is None or torch.is_grad_enabled() or torch.is_inference_mode_enabled():
             return real(module, *args, **kwargs)
         i = id(module)
         state = forwards.version(params.get(i) or params.setdefault(i, list(module.parameters())))
@@ -158,6 +158,8 @@ def kept_forwards(doctor: Any, settings: dict[str, Any]) -> tuple[Switch, Switch
 
     return on, off
 
+
+BY_PROBES = {"skip_calls", "plain_text", "no_grad", "kept_forwards"}  # these act where a probe stands
 
 REMEDIES: dict[str, Callable[[Any, dict[str, Any]], tuple[Switch, Switch]]] = {
     "skip_calls": calls_instead,

@@ -69,7 +69,6 @@ def begin(control: dict[str, Any], argv: list[str]) -> Doctor:
     doctor.sampling = sampler.start(rec, epsilon.look, doctor.patches.tiny)
     rec.row("ready", doctor.sampling.by_signal, now() - rec.began)
     if not rec.on:
-        doctor.patches.tiny(False)
         doctor.sampling.pause()
     rec.write()
     return doctor

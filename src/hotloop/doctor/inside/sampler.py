@@ -19,17 +19,63 @@ OTHERS_EVERY = 8  # samples of the main thread per look at the other threads
 SIGNAL = getattr(signal, "SIGURG", None)  # ignored by default, so that it harms no process that does not expect it
 
 
+class Slots:
+    """Calls too short to be timed are counted, where there are many, in the first part of each window: of a length
+    that is fixed before the window begins, since one that ended after so many calls would favour where they are."""
+
+    def __init__(self, rec: Recorder, tiny: Callable[[bool], None]) -> None:
+        self.rec, self.tiny = rec, tiny
+        self.began = rec.began
+        self.part = 1.0
+        self.off_at = 0
+        self.paused_at = 0
+
+    def look(self, at: int) -> None:
+        if not self.off_at and self.part < 1.0 and at - self.began > self.part * WINDOW_NS:
+            self.tiny(False)
+            self.off_at = at
+
+    def pause(self) -> None:
+        self.paused_at = now()
+        self.tiny(False)
+
+    def resume(self) -> None:
+        """Where the window was."""
+        gone = now() - self.paused_at
+        self.began += gone
+        if self.off_at:
+            self.off_at += gone
+        else:
+            self.tiny(True)
+
+    def ends(self, at: int) -> None:
+        rec = self.rec
+        counted = (self.off_at or at) - self.began
+        rec.tiny_off_ns = at - self.off_at if self.off_at else 0
+        calls = rec.tiny_calls * WINDOW_NS / max(1, counted)
+        aim = min(1.0, max(LEAST_PART, TINY_CALLS / max(1.0, calls)))
+        self.part = aim if aim < self.part else min(aim, 1.5 * self.part)
+        rec.tiny_calls = 0
+        if self.off_at:
+            self.tiny(True)
+        self.began, self.off_at = at, 0
+
+
 class Sampling:
     """Under way. Between pause and resume the signal is not even delivered."""
 
-    def __init__(self, by_signal: bool, set_handler: Callable[..., Any], take: Callable[[int, Any], None]) -> None:
-        self.by_signal, self._set, self._take = by_signal, set_handler, take
+    def __init__(
+        self, by_signal: bool, set_handler: Callable[..., Any], take: Callable[[int, Any], None], slots: Slots
+    ) -> None:
+        self.by_signal, self._set, self._take, self._slots = by_signal, set_handler, take, slots
 
     def pause(self) -> None:
+        self._slots.pause()
         if self.by_signal and threading.current_thread() is threading.main_thread():
             self._set(SIGNAL, signal.SIG_IGN)
 
     def resume(self) -> None:
+        self._slots.resume()
         if self.by_signal and threading.current_thread() is threading.main_thread():
             self._set(SIGNAL, self._take)
 
@@ -38,10 +84,11 @@ def start(rec: Recorder, at_flush: Callable[[Any], None], tiny: Callable[[bool],
     """By signals; where there are none, in a thread, whose samples lean towards calls that free the GIL."""
     set_handler = signal.signal
     keep_out()
-    take = handler(rec, at_flush, tiny)
+    slots = Slots(rec, tiny)
+    take = handler(rec, at_flush, slots)
     if SIGNAL is not None and threading.current_thread() is threading.main_thread():
         signal.signal(SIGNAL, take)
-        return Sampling(True, set_handler, take)
+        return Sampling(True, set_handler, take, slots)
     main = threading.main_thread().ident
 
     def watch() -> None:
@@ -50,7 +97,7 @@ def start(rec: Recorder, at_flush: Callable[[Any], None], tiny: Callable[[bool],
             take(0, sys._current_frames().get(main or 0))
 
     threading.Thread(target=watch, name="hotloop doctor", daemon=True).start()
-    return Sampling(False, set_handler, take)
+    return Sampling(False, set_handler, take, slots)
 
 
 def keep_out() -> None:
@@ -69,38 +116,9 @@ def keep_out() -> None:
     signal.signal = set_handler
 
 
-class Slots:
-    """Calls too short to be timed are counted, where there are many, in the first part of each window: of a length
-    that is fixed before the window begins, since one that ended after so many calls would favour where they are."""
-
-    def __init__(self, rec: Recorder, tiny: Callable[[bool], None]) -> None:
-        self.rec, self.tiny = rec, tiny
-        self.began = rec.began
-        self.part = 1.0
-        self.off_at = 0
-
-    def look(self, at: int) -> None:
-        if not self.off_at and self.part < 1.0 and at - self.began > self.part * WINDOW_NS:
-            self.tiny(False)
-            self.off_at = at
-
-    def ends(self, at: int) -> None:
-        rec = self.rec
-        counted = (self.off_at or at) - self.began
-        rec.tiny_off_ns = at - self.off_at if self.off_at else 0
-        calls = rec.tiny_calls * WINDOW_NS / max(1, counted)
-        aim = min(1.0, max(LEAST_PART, TINY_CALLS / max(1.0, calls)))
-        self.part = aim if aim < self.part else min(aim, 1.5 * self.part)
-        rec.tiny_calls = 0
-        if self.off_at:
-            self.tiny(True)
-        self.began, self.off_at = at, 0
-
-
-def handler(rec: Recorder, at_flush: Callable[[Any], None], tiny: Callable[[bool], None]) -> Callable[[int, Any], None]:
+def handler(rec: Recorder, at_flush: Callable[[Any], None], slots: Slots) -> Callable[[int, Any], None]:
     last = [now(), now()]
     turn = [0]
-    slots = Slots(rec, tiny)
 
     def take(signum: int, frame: Any) -> None:
         at = now()

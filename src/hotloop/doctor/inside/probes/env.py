@@ -47,7 +47,7 @@ class EnvProbe:
             value = own[name]
             if isinstance(value, types.FunctionType):
                 make = self.step if name in steps else self.reset if name in resets else self.render
-                self.doctor.patches.put(cls, name, make(cls, name, value))
+                self.doctor.patches.put(cls, name, make(cls, name, value), stays=True)
 
     def render(self, cls: type, name: str, real: Any) -> Any:
         return timed(self.rec, "render", real, self.caller)
