@@ -14,6 +14,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
@@ -140,10 +141,8 @@ class Spread:
     def _ask(self, messages: Sequence[bytes]) -> list[bytes]:
         """One message to each process, and all answers."""
         for socket, message in zip(self._sockets, messages, strict=True):
-            try:
+            with suppress(OSError):  # it has ended: its answer, which is missing, will say so
                 socket.send_bytes(message)
-            except OSError:
-                pass  # it has ended: its answer, which is missing, will say so
         return self._answers()
 
     def _answers(self) -> list[bytes]:
@@ -252,7 +251,10 @@ def main(socket: Connection, memory: int) -> None:
             answer = REFUSED + str(refused).encode()
         except Exception:
             answer = FAILED + traceback.format_exc().encode()
-        socket.send_bytes(answer)
+        try:
+            socket.send_bytes(answer)
+        except OSError:
+            break  # who asked has ended meanwhile
     env.close()
 
 
