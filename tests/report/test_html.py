@@ -304,14 +304,14 @@ def hostile_run(path: Path) -> Path:
 def test_text_of_a_run_stays_text(tmp_path):
     run = hostile_run(tmp_path / "x<img src=y>")
     page = report(run, out=tmp_path / "r.html")
-    assert page.tags("img") == [] and page.tags("b") == [{}] * SUMMARY_FIGURES
+    assert page.tags("img") == [] and page.tags("b") == [{}] * 6, "the figures"
+    assert "</title><b>&amp; %{x}" in page.words
+    other = folder(tmp_path / "other", {"workload": HOSTILE, "env": {"name": "tame"}}, rows(), SUMMARY)
+    page = report(run, other, out=tmp_path / "r.html")
+    assert f"name {HOSTILE}, " in str(page.charts) and page.tags("img") == []
     assert not [a for _, attrs in page.elements for a in attrs if a.startswith("on")]
     assert len(page.scripts) == 3 and page.source.count("</script") == 3 and page.source.lower().count("<!--") == 0
     assert HOSTILE in page.words and "</title><b>&amp; %{x}" in page.words
-    assert page.charts
-
-
-SUMMARY_FIGURES = 6
 
 
 def test_nothing_is_fetched(tmp_path):

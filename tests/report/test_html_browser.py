@@ -15,8 +15,10 @@ from tests.report.folders import CONFIG, FINDING, HOSTILE, SUMMARY, finished, fo
 
 pytestmark = pytest.mark.skipif(driver.installed() is None, reason=driver.MISSING)
 
-DRAWN = """[...document.querySelectorAll(".plot")].filter(p => p.querySelectorAll(".main-svg").length >= 2
-    && p.querySelector(".cartesianlayer path[d]")).length"""
+# Charts of which every series has ink in the picture.
+DRAWN = """(charts => [...document.querySelectorAll(".plot")].filter(p => p.querySelectorAll(".main-svg").length >= 2
+    && [...p.querySelectorAll(".scatterlayer .trace, .barlayer .trace")].filter(t => t.querySelector("path[d]")).length
+    >= charts[p.dataset.chart].series.length).length)(JSON.parse(document.getElementById("charts").textContent))"""
 
 
 @pytest.fixture(scope="module")
