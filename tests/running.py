@@ -29,6 +29,7 @@ BASE: dict[str, Any] = {
     "learning_starts_env_steps": 128,
     "log_every_env_steps": 1,
     "evaluate_episodes": 8,
+    "report": False,
     "compile": False,
     "network": {"name": "mlp", "hidden": [16]},
     "variant": {"name": "dqn", "double": True},

@@ -59,12 +59,25 @@ def train(
 def start(config: TrainConfig, folder: RunFolder, shown: Any, resume: bool = False) -> dict[str, Any]:
     """Train into a folder that is open, and leave it in order whatever happens."""
     try:
-        return train_run(config, folder, shown, resume)
+        summary = train_run(config, folder, shown, resume)
+        if config.report:
+            _report(folder, shown)
+        return summary
     finally:
         if hasattr(shown, "close"):
             shown.close()
         folder.close()
         folder.drop_if_empty()  # what could not be built leaves nothing behind
+
+
+def _report(folder: RunFolder, shown: Any) -> None:
+    """The page about a run, which the run does not depend on."""
+    from hotloop.report import html  # not before the run: it reads what there is to draw with
+
+    try:
+        html.write([folder.path])
+    except (OSError, UserError) as why:
+        shown.note(f"no report.html: {' '.join(str(why).split())}; try again with: hotloop report {folder.path}")
 
 
 def load(run: str | os.PathLike[str]) -> Agent:

@@ -1,12 +1,14 @@
-"""The command line: hotloop train | resume | eval | play | list. Every option of the config is a flag by its path;
+"""The command line: hotloop train | resume | eval | play | doctor | tune-system | report | list. Every option of the config is a flag by its path;
 errors are one line."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,10 @@ USAGE = """hotloop: deep Q-learning at the speed the machine allows
   hotloop resume RUN                 go on from the newest checkpoint, bit for bit where the environment allows
   hotloop eval RUN                   play greedily with the weights of a run
   hotloop play WORKLOAD              play with --policy random, heuristic or a run's folder
+  hotloop doctor WORKLOAD            where the time of a run goes, and what each change would really give
+  hotloop doctor script.py -- ARGS   the same for anybody's DQN script, unedited
+  hotloop tune-system WORKLOAD       choose lanes, workers and threads for this machine, at the same samples per step
+  hotloop report RUN…                one HTML page about one run or several
   hotloop list                       worlds, presets, networks, heads, variants
 
 Each has --help. `hotloop train WORKLOAD --help` shows every option with its value for that workload."""
@@ -45,6 +51,22 @@ Greedy episodes with the weights of RUN, on seeds that training never used; mean
 
 Whole episodes with a reference policy, or with the weights of a run; mean with 95 % interval. --render draws them as
 text, --gif films them where the world has pictures.""",
+    "doctor": """hotloop doctor WORKLOAD [options of train] [--only NAME,NAME] [--rounds N] [--seconds S] [--trace FILE] [--json]
+hotloop doctor WORKLOAD --cprofile FILE | --torch-profile FILE
+hotloop doctor script.py [--duration S] [--python PATH] [--json] [--html FILE] [-- arguments of the script]
+
+A workload: a table of where each cycle goes, then one change after another, in turns with the settings as they are:
+what it gave (median and 95 % interval over --rounds slices of --seconds), what its share of the time let expect, and
+what it does to learning. Always a Chrome trace (--trace, default hotloop-doctor-trace.json).
+
+A script: run in a process of its own under probes for --duration seconds, several times; what it does in numbers, where
+its time goes, and findings with file and line, each tried where that needs no editing.
+Exit codes: 0 examined, 2 cannot be run, 3 no env step and no update was seen, 4 the script failed first.""",
+    "tune-system": """hotloop tune-system WORKLOAD [options of train] [--out FILE.toml] [--rounds N] [--seconds S]
+
+Tries overlap, threads, workers, lanes and the length of a cycle in turns with the best so far, at fixed samples per
+step, and writes what was faster beyond doubt to a file that `train --config` takes (default tuned-WORKLOAD.toml).""",
+    "report": "hotloop report RUN [RUN …] [--out FILE.html]\n\nOne page that opens from disk and fetches nothing.",
     "list": "hotloop list [--json]\n\nWorlds with their presets, networks, heads, variants.",
 }
 
@@ -70,7 +92,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(args: list[str]) -> int:
     verbs: dict[str, Callable[[list[str]], int]] = {
-        "train": _train, "resume": _resume, "eval": _eval, "play": _play, "list": _list,
+        "train": _train, "resume": _resume, "eval": _eval, "play": _play, "doctor": _doctor,
+        "tune-system": _tune_system, "report": _report, "list": _list,
     }  # fmt: skip
     if not args or args[0] in ("-h", "--help", "help"):
         print(USAGE)
@@ -164,6 +187,61 @@ def _play(args: list[str]) -> int:
         workload, nested.get("env", {}), own["policy"], _count(own, "episodes"), _count(own, "seed", 0),
         own["render"], own["gif"], own["json"],
     )  # fmt: skip
+
+
+def _doctor(args: list[str]) -> int:
+    if args and args[0].endswith(".py"):
+        return _doctor_of_script(args)
+    workload, flags = _positional(args, "doctor", "WORKLOAD or a script.py")
+    own = {"preset": "default", "config": None, "json": False, "only": "", "rounds": "7", "seconds": "0.5"}
+    own = _take(flags, {**own, "trace": "hotloop-doctor-trace.json", "cprofile": None, "torch-profile": None})
+    layers = [*_file(own["config"]), _nested(flags)]
+    from hotloop import api
+    from hotloop.doctor.own import commands
+
+    return commands.doctor(
+        api.configure(workload, own["preset"], *layers), [n for n in own["only"].split(",") if n],
+        _count(own, "rounds"), _number(own, "seconds"), own["trace"], own["cprofile"], own["torch-profile"],
+        own["json"],
+    )  # fmt: skip
+
+
+def _doctor_of_script(args: list[str]) -> int:
+    cut = args.index("--") if "--" in args else len(args)
+    flags = _flags(args[1:cut])
+    own = _take(flags, {"duration": "30", "python": None, "json": False, "html": None})
+    _nothing_left(flags, list(own))
+    from hotloop.doctor import script
+
+    return script.examine(
+        args[0], args[cut + 1 :], duration_s=_number(own, "duration"), as_json=own["json"], html=own["html"],
+        python=own["python"],
+    )  # fmt: skip
+
+
+def _tune_system(args: list[str]) -> int:
+    workload, flags = _positional(args, "tune-system", "WORKLOAD")
+    own = _take(flags, {"preset": "default", "config": None, "out": None, "rounds": "7", "seconds": "0.5"})
+    layers = [*_file(own["config"]), _nested(flags)]
+    from hotloop import api
+    from hotloop.doctor.own import commands
+
+    out = own["out"] or f"tuned-{workload.replace('/', '-').replace(':', '-')}.toml"
+    config = api.configure(workload, own["preset"], *layers)
+    return commands.tune_system(config, _count(own, "rounds"), _number(own, "seconds"), out)
+
+
+def _report(args: list[str]) -> int:
+    runs = list(takewhile(lambda word: not word.startswith("--"), args))
+    flags = _flags(args[len(runs) :])
+    own = _take(flags, {"out": None})
+    _nothing_left(flags, list(own))
+    if not runs:
+        raise UserError("report needs a RUN: hotloop report RUN [RUN …] (hotloop report --help)")
+    from hotloop.report import html
+
+    print(html.write([Path(run) for run in runs], Path(own["out"]) if own["out"] else None))
+    return 0
 
 
 def _list(args: list[str]) -> int:
@@ -262,6 +340,16 @@ def _count(own: dict[str, Any], name: str, least: int = 1) -> int:
         raise UserError(f"--{name} {value}: must be at least {least}")
     if value >= 2**63:
         raise UserError(f"--{name} {value}: must be below 2^63")
+    return value
+
+
+def _number(own: dict[str, Any], name: str) -> float:
+    try:
+        value = float(own[name])
+    except ValueError:
+        value = -1.0
+    if not 0 < value < math.inf:
+        raise UserError(f"--{name} {shown(own[name])}: expected a number of seconds above 0")
     return value
 
 

@@ -48,6 +48,7 @@ class TrainConfig:
     evaluate_episodes: int = option(100, "episodes of a greedy evaluation", ge=1)
     checkpoint_every_env_steps: int = option(0, "env steps between checkpoints; 0: at the end only", ge=0)
     keep_checkpoints: int = option(2, "newest checkpoints kept", ge=1)
+    report: bool = option(True, "write report.html, one page about the run, when it ends")
     tensorboard: bool = option(False, "also write TensorBoard events (needs an extra)")
     env: dict[str, Any] = _group("options of the environment")
     network: dict[str, Any] = _group("name, head, and options of the network")

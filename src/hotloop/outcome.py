@@ -25,6 +25,9 @@ from hotloop.run import RunFolder
 from hotloop.trace import Trace
 
 
+REPORT = "report.html"  # in the run folder
+
+
 def gauges(pipeline: Pipeline) -> dict[str, Any]:
     """Present values, for a row of metrics."""
     return {
@@ -93,6 +96,7 @@ def finish(
         "refused_updates": learner.refused,
         "exact": pipeline.exact,
         "stopped_by_signal": stopped_by,
+        "report": REPORT if config.report else None,
         "weights_sha256": weights_digest(pipeline),
         "sections": {f"{s.track}/{s.name}": [s.calls, round(s.total_ns / 1e9, 6)] for s in trace.totals()},
         **fingerprint(config),

@@ -42,12 +42,12 @@ def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = 
             _restore(found, pipeline, meter, run, display)
         else:
             run.write_config(to_dict(config))  # only now: what cannot be built leaves the folder free
-        beside = aside.thread("update", trace, lambda: _begin_beside(config), pipeline.learner.program.native)
+        beside = aside.thread("update", trace, lambda: begin_beside(config), pipeline.learner.program.native)
         with Stop() as stop, beside:
             display.ready(pipeline, pipeline.collector.env_steps)
             meter.start(pipeline.collector.env_steps, pipeline.learner.updates)
             try:
-                _loop(config, pipeline, beside, stop, meter, run, scalars, display, trace)
+                loop(config, pipeline, beside, stop, meter, run, scalars, display, trace)
             except NotFinite as why:
                 _save(config, pipeline, meter, run, display)
                 batch = outcome.dump_batch(run, pipeline)
@@ -61,17 +61,24 @@ def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = 
         pipeline.close()
 
 
-def _begin_beside(config: TrainConfig) -> None:
+def begin_beside(config: TrainConfig) -> None:
     # OpenMP counts its threads per thread: without this a matrix product beside the main one would take all cores, and
     # where these are busy it waits for them, ten times as long as it computes.
     torch.set_num_threads(config.threads)
 
 
-def _loop(
+class Asked(Protocol):
+    """Who is asked once per cycle whether to stop."""
+
+    @property
+    def asked(self) -> bool: ...
+
+
+def loop(
     config: TrainConfig,
     pipeline: Pipeline,
     beside: aside.Aside,
-    stop: Stop,
+    stop: Asked,
     meter: Meter,
     run: RunFolder,
     scalars: Callable[[Row], None] | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import time
 from typing import Any
 
 import gymnasium
@@ -58,4 +59,18 @@ class Signalling(Counting):
         if self.steps == self.after:
             for _ in range(self.times):
                 os.kill(os.getpid(), self.number)
+        return super().step(action)
+
+
+class Slow(Counting):
+    """Computes for `ms` of processor time at every step."""
+
+    def __init__(self, ms: float = 3.0) -> None:
+        super().__init__()
+        self.ms = ms
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        until = time.thread_time() + self.ms / 1e3
+        while time.thread_time() < until:
+            pass
         return super().step(action)
