@@ -1,4 +1,4 @@
-"""Nothing is ever lost in service_chain: resources, bandwidth, requests, reward. Legal and illegal actions at random."""
+"""Nothing is ever lost in service_chain: resources, bandwidth, requests, reward. Legal and illegal actions, random."""
 
 from __future__ import annotations
 
