@@ -241,7 +241,9 @@ def test_train_shows_the_run_and_leaves_its_folder(call, tmp_path):
         "identity: 8 lanes, 600 env steps, 8 samples per step (8 updates of 32 per cycle of 4 × 8 env steps), seed 0"
         in out
     )
-    assert f"run      {run}\n" in out and f"weights  {run}/weights.safetensors" in out
+    for line in (f"run      {run}", f"report   {run}/report.html", f"weights  {run}/weights.safetensors"):
+        assert f"{line}\n" in out
+    assert (run / "report.html").stat().st_size > 100_000
     names = {p.name for p in run.iterdir()}
     assert names == {"config.toml", "metrics.jsonl", "trace.json", "checkpoints", "summary.json", "weights.safetensors"}
     assert "\x1b" not in out  # no terminal, no escapes

@@ -94,7 +94,9 @@ def test_the_end_puts_samples_per_step_beside_the_speed():
         "first window 0.95 of the median"
     )
     assert lines[1] == "greedy return 199.52 [190.24, 209.72] over 100 episodes · steps 200 [190, 210]"
-    assert lines[2] == "run      runs/x" and lines[-1] == "weights  runs/x/weights.safetensors"
+    assert lines[2:4] == ["run      runs/x", "report   runs/x/report.html"]
+    assert lines[-1] == "weights  runs/x/weights.safetensors"
+    assert not [line for line in closing({**SUMMARY, "report": None}) if line.startswith("report")]
 
 
 def test_the_end_says_what_went_wrong():

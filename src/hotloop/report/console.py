@@ -190,7 +190,8 @@ def closing(summary: Mapping[str, Any]) -> list[str]:
         lines.append("stopped by a signal; checkpoint saved, go on with: hotloop resume " + summary["run"])
     return [
         *lines,
-        f"run      {summary['run']} (metrics.jsonl, summary.json; trace.json opens in ui.perfetto.dev)",
+        f"run      {summary['run']}",
         *([f"report   {summary['run']}/{summary['report']}"] if summary["report"] else []),
+        f"trace    {summary['run']}/trace.json (open in ui.perfetto.dev)",
         f"weights  {summary['run']}/weights.safetensors",
     ]
