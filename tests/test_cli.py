@@ -245,7 +245,8 @@ def test_train_shows_the_run_and_leaves_its_folder(call, tmp_path):
         assert f"{line}\n" in out
     assert (run / "report.html").stat().st_size > 100_000
     names = {p.name for p in run.iterdir()}
-    assert names == {"config.toml", "metrics.jsonl", "trace.json", "checkpoints", "summary.json", "weights.safetensors"}
+    files = ["config.toml", "metrics.jsonl", "trace.json", "summary.json", "weights.safetensors", "report.html"]
+    assert names == {"checkpoints", *files}
     assert "\x1b" not in out  # no terminal, no escapes
 
 
