@@ -128,17 +128,20 @@ def test_options_are_filtered_as_one_types(browser, reports):
     assert everything > 5 and browser.run(shown) == 1
 
 
-def test_it_prints_light_and_comes_back(browser, reports):
-    browser.open(reports["one"], dark=True)
+@pytest.mark.parametrize("width", [1280, 400])
+def test_it_prints_light_two_abreast_and_comes_back(browser, reports, width):
+    """Whatever the screen: while the page is laid out for paper, the rules for narrow screens do not hold."""
+    browser.open(reports["one"], width=width, dark=True)
     before = browser.run("document.querySelector('.main-svg').getAttribute('width')")
     browser.run(
         """window.printed = []; addEventListener("beforeprint", () => window.printed.push(
         getComputedStyle(document.querySelector(".xtick text")).fill,
-        Math.max(...[...document.querySelectorAll(".main-svg")].map(s => s.getBoundingClientRect().right))))"""
+        Math.max(...[...document.querySelectorAll(".main-svg")].map(s => s.getBoundingClientRect().right)),
+        Math.max(...[...document.querySelectorAll(".half .main-svg")].map(s => s.getBoundingClientRect().width))))"""
     )
     assert browser.pdf().startswith(b"%PDF")
-    colour, right = browser.run("window.printed")
-    assert colour == "rgb(101, 100, 95)" and right <= 700, "light ink, on a page of A4"
+    colour, right, half = browser.run("window.printed")
+    assert colour == "rgb(101, 100, 95)" and right <= 700 and half < 340, "light ink, on a page of A4"
     assert browser.run("document.querySelector('.main-svg').getAttribute('width')") == before
 
 

@@ -85,6 +85,7 @@
       yaxis: axis(paint, chart.y, across ? { autorange: "reversed", showgrid: false, type: "category" } : { ...values, type: chart.log ? "log" : "linear" }),
       hovermode: across ? "closest" : "x unified", dragmode: fine ? "zoom" : false,
       hoverlabel: { bgcolor: paint.of("card"), bordercolor: paint.of("line"), font: { color: paint.of("ink"), size: 12 }, namelength: 60 },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: paint.of("faint"), activecolor: paint.of("soft") },
       showlegend: names > 0,
       legend: { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "bottom", font: { color: paint.of("soft"), size: 11.5 }, traceorder: "normal" },
       shapes: chart.line === undefined ? [] : [{
@@ -94,8 +95,8 @@
   }
 
   const settings = {
-    displaylogo: false, responsive: false, displayModeBar: fine ? "hover" : false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+    displaylogo: false, responsive: false, displayModeBar: fine && matchMedia("(hover: hover)").matches ? "hover" : false,
+    modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
   };
 
   function draw(place) {

@@ -34,12 +34,12 @@ def from_columns(columns: Mapping[str, np.ndarray]) -> list[Phases]:
     if seconds is None or not keys:
         return []
     took = np.diff(seconds, prepend=0.0)
+    fine = took > 0  # a row that took no time has no shares
     out = []
     for track in dict.fromkeys(k.split("/")[1] for k in keys):
         own = {k.split("/")[2]: columns[k] for k in keys if k.split("/")[1] == track}
-        with np.errstate(all="ignore"):
-            shares = {name: np.nan_to_num(np.where(took > 0, s / took, 0.0), posinf=0.0) for name, s in own.items()}
-        out.append(Phases(track, "env steps", columns["env_steps"], _whole(shares), "rows of metrics"))
+        shares = {name: np.nan_to_num(s[fine] / took[fine], posinf=0.0, neginf=0.0) for name, s in own.items()}
+        out.append(Phases(track, "env steps", columns["env_steps"][fine], _whole(shares), "the rows of metrics"))
     return out
 
 
