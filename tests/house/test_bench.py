@@ -185,3 +185,15 @@ def test_rivals_are_pinned_and_have_our_torch():
         assert all("==" in x for x in wanted), "a rival is one version"
         for name, number in (x.split("==") for x in wanted):
             assert pinned.get(name, number) == number
+
+
+# --- what the README says --------------------------------------------------------------------------------------------
+
+
+def test_the_figures_of_the_readme_are_those_of_the_results():
+    from bench import readme
+
+    text = readme.README.read_text("utf-8")
+    assert text.count(readme.BEGIN) == text.count(readme.END) == 1
+    assert text == readme.written(), "python bench/readme.py"
+    assert readme.block().count("\n") > 10
