@@ -12,6 +12,7 @@ from hotloop.envs.service_chain import Options, make
 
 NAT, FW, VOC, TM, WO, IDPS = range(6)
 ALLOCATE, WAIT = 6, 12
+THIRD = float(np.float32(3.5 / 3))
 VOIP, INDUSTRY = KINDS.index("voip"), KINDS.index("industry")
 
 
@@ -194,18 +195,18 @@ def test_nothing_to_allocate_is_invalid():
 
 
 def test_credit_is_paid_at_once():
-    """3.5 in two parts; nothing more when it is satisfied, and when it is dropped what was paid is taken back."""
+    """3.5 as a third and two thirds; nothing more when it is satisfied; when it is dropped all is taken back."""
     game = Game(INDUSTRY_OF_1, reward="credited")
     game.act(ALLOCATE + NAT)
     game.wait_until(6)
     game.act(ALLOCATE + FW)
     game.wait_until(200)
-    assert game.gains == {1: 1.75, 7: 1.75} and game.over and game.time == 109
+    assert game.gains == {1: THIRD, 7: 2 * THIRD} and game.over and game.time == 109
     game = Game(INDUSTRY_OF_1, reward="credited")
     game.act(ALLOCATE + NAT)
     assert game.act(FW) == -1  # invalid costs the same
     game.wait_until(2000)
-    assert game.gains == {1: 1.75, 2: -1.0, 801: -1.75}
+    assert game.gains == {1: THIRD, 2: -1.0, 801: -THIRD}
 
 
 @pytest.mark.parametrize("actions", [3, 20])

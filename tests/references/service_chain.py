@@ -164,12 +164,14 @@ class ServiceChain:
             if self.now - request.born > LIMITS[request.kind] * self.ms:
                 self.end(request)
                 self.dropped[request.kind] += 1
-                reward += DROPPED if self.reward == "published" else -self.credit(request) * request.stage
+                reward += DROPPED if self.reward == "published" else -self.credit(request)
         return reward
 
     def credit(self, request: Request) -> Fraction:
-        """Of one VNF: an equal part of what a satisfied request is worth more than a dropped one."""
-        return (SATISFIED - DROPPED) / len(CHAINS[request.kind])
+        """For its VNFs so far: 1 part for the first, 2 for the second, …; all parts of its chain are what a satisfied
+        request is worth more than a dropped one."""
+        parts = sum(range(1, len(CHAINS[request.kind]) + 1))
+        return (SATISFIED - DROPPED) * sum(range(1, request.stage + 1)) / parts
 
     def end(self, request: Request) -> None:
         self.hold(request.paths, -request.kbps)
@@ -272,6 +274,7 @@ class ServiceChain:
             here.installed[vnf] += 1
         else:
             here.idle[vnf] -= 1
+        before = self.credit(request)
         request.hosts.append(self.current)
         request.waiting = False
         processed = self.now + VNFS[NAMES[vnf]][3] * self.per_ms
@@ -279,7 +282,7 @@ class ServiceChain:
         self.taken.append((processed, self.current, vnf))
         request.paths += paths
         self.hold(paths, request.kbps)
-        return Fraction(0) if self.reward == "published" else self.credit(request)
+        return Fraction(0) if self.reward == "published" else self.credit(request) - before
 
     def choose(self, vnf: int) -> tuple[Request, list[list[int]]] | None:
         """Of the requests that wait for this VNF and can come here, the one of greatest priority, and its paths: the

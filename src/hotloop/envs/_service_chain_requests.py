@@ -223,8 +223,8 @@ def arrive(lane, per_ms):
 
 @kernel
 def drop_late(lane, per_ms, worth):
-    """Drop what is older than its limit. Returns how many requests that is, and what the VNFs that they were given are
-    worth, by kind."""
+    """Drop what is older than its limit. Returns how many requests that is, and what they were worth, by kind and
+    VNFs given."""
     dropped, lost = 0, 0.0
     if per_ms > 1 and lane.phase != 1:  # limits and births are whole milliseconds: late is the first action after one
         return dropped, lost
@@ -242,7 +242,7 @@ def drop_late(lane, per_ms, worth):
                         _wait_no_more(lane, r, kind, stage)
                     _end(lane, r, kind)
                     dropped += 1
-                    lost += stage * worth[kind]
+                    lost += worth[kind, stage]
     return dropped, lost
 
 

@@ -35,6 +35,7 @@ from hotloop.envs._service_chain_tables import (
     LENGTH,
     LIMIT_MS,
     MOST_PER_MS,
+    STAGES,
     TRAFFIC_EVERY_MS,
     WAIT,
 )
@@ -42,11 +43,13 @@ from hotloop.envs._service_chain_tables import (
 SATISFIED_REWARD, DROPPED_REWARD, INVALID_REWARD, NEEDED_REWARD = 2.0, -1.5, -1.0, -0.5
 
 # A published return is 2 · satisfied - 1.5 · dropped = 3.5 · satisfied - 1.5 · generated, and how many are generated
-# nothing can change. So `credited` pays the 3.5 in equal parts for the VNFs as they are given, and takes back what a
-# request was paid for when it is dropped: the same return but for what nothing can change, long before. It is the
-# published reward shaped by a potential (Ng, Harada & Russell 1999) at gamma 1.
+# nothing can change. So `credited` pays the 3.5 for the VNFs as they are given, for the second of a chain twice as much
+# as for the first and so on, and takes back what a request was paid for when it is dropped: the same return but for
+# what nothing can change, long before. It is the published reward shaped by a potential (Ng, Harada & Russell 1999) at
+# gamma 1. In equal parts it taught to begin what is never finished: see LOG.md.
 CREDIT_PARTS = 60
-CREDIT = (SATISFIED_REWARD - DROPPED_REWARD) * CREDIT_PARTS / LENGTH  # [kind] of a VNF; whole, so sums are exact
+_FIRST = (SATISFIED_REWARD - DROPPED_REWARD) * CREDIT_PARTS / (LENGTH * (LENGTH + 1) // 2)
+CREDIT = np.array([[first * (k * (k + 1) // 2) for k in range(STAGES + 1)] for first in _FIRST])  # [kind, VNFs given]
 
 # Of an episode, which always has at least one request. A kind may have none, so its ratio is not given but what it is
 # made of: over many episodes it is the sum of the satisfied over the sum of the generated.
@@ -155,7 +158,8 @@ def _act(lane, action, per_ms, credited):
         if r < 0:
             return INVALID_REWARD
         launch(lane, r, there, home, per_ms)
-        return CREDIT[KIND_OF[r >> 6]] / CREDIT_PARTS if credited else 0.0
+        kind, stage = KIND_OF[r >> 6], np.int64(lane.request[r].stage)
+        return (CREDIT[kind, stage] - CREDIT[kind, stage - 1]) / CREDIT_PARTS if credited else 0.0
     if lane.idle[d, action] == 0:
         return INVALID_REWARD
     if _needed(lane, action):
