@@ -54,7 +54,7 @@ def collect(number, channel, lock, blocks, seed):
             try:
                 channel.put_nowait(item)  # <- B
             except queue.Full:
-                pass  # it is only one transition
+                continue  # it is only one transition
 
 
 class Network(nn.Module):

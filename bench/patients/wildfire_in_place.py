@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 torch.set_num_threads(1)
-SIZE, TICKS, STEPS, LANES = 40, 60, 25, 4
+SIZE, TICKS, STEPS, LANES = 40, 60, 10, 4
 NON_BURNABLE = 91
 
 
@@ -67,7 +67,7 @@ class Network(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(4, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 1, 1)
+            nn.Conv2d(4, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 1)
         )
 
     def forward(self, x):
@@ -83,7 +83,7 @@ class Trainer:
         self.optimizer = torch.optim.Adam(self.online.parameters(), 1e-4, fused=True)
         self.obs, self.next_obs = np.zeros((2, 2000, 4, SIZE, SIZE), np.float32)
         self.actions, self.rewards = np.zeros(2000, np.int64), np.zeros(2000, np.float32)
-        self.seen = np.zeros((0, SIZE, SIZE), bool)
+        self.seen = np.zeros((0, SIZE, SIZE), np.float32)
         self.stored = self.updates = 0
 
     def act(self, states, taken, epsilon):
@@ -100,14 +100,14 @@ class Trainer:
     def remember(self, burned):
         """Every map of a fire, for later."""
         if "seen" in self.fixed:
-            if self.stored > len(self.seen):
-                self.seen = np.zeros((200_000, SIZE, SIZE), bool)
+            if not len(self.seen):
+                self.seen = np.zeros((20_000, SIZE, SIZE), np.float32)
             self.seen[self.stored % len(self.seen)] = burned
         else:
-            self.seen = np.concatenate([self.seen, burned[None]])  # <- B
+            self.seen = np.concatenate([self.seen, burned[None].astype(np.float32)])  # <- B
 
     def train(self):
-        rows = self.rng.integers(min(self.stored, 2000), size=16)
+        rows = self.rng.integers(min(self.stored, 2000), size=8)
         with torch.no_grad():
             goal = (
                 torch.from_numpy(self.rewards[rows])
@@ -154,14 +154,14 @@ def main():
             if "speed" in args.fixed:
                 print(f"episode {steps // STEPS // LANES}: {STEPS * LANES / times[-1]:.1f} experiences/sec")
             else:
-                times = times[-20:]
+                times = times[-5:]
                 print(f"episode {steps // STEPS // LANES}: {total / sum(times):.1f} experiences/sec")  # <- D
         if trainer.stored > 64 and steps % 8 == 0:
             trainer.train()
             if began is None:
                 began = time.perf_counter(), steps, trainer.updates
     seconds, steps, updates = time.perf_counter() - began[0], steps - began[1], trainer.updates - began[2]
-    print(json.dumps({"env_steps": steps, "updates": updates, "batch": 16, "seconds": seconds}))
+    print(json.dumps({"env_steps": steps, "updates": updates, "batch": 8, "seconds": seconds}))
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ def text(report: Mapping[str, Any]) -> str:
     if "does" not in report:
         return "\n".join([*lines, *_unjudged(report)])
     lines += _labelled("verdict", f"{report['verdict']}; {report['ending']}")
-    lines += _labelled("what it does", " · ".join(_does(report["does"])))
-    lines += _labelled("throughput", _throughput(report["throughput"], report["does"]))
+    lines += _labelled("what it does", " · ".join(does(report["does"])))
+    lines += _labelled("throughput", throughput(report["throughput"], report["does"]))
     lines += _labelled("where time goes", shares(report["shares"]))
-    lines += _labelled("doctor's cost", _overhead(report))
+    lines += _labelled("doctor's cost", cost(report))
     return "\n".join([*lines, "", *_findings(report), *_output(report)])
 
 
@@ -48,35 +48,35 @@ def _labelled(label: str, words: str) -> list[str]:
     return [f"{label if i == 0 else '':{LABEL}}{row}" for i, row in enumerate(rows)]
 
 
-def _does(does: Mapping[str, Any]) -> list[str]:
+def does(done: Mapping[str, Any]) -> list[str]:
     out = []
-    if does["environments"]:
-        number, lanes = does["environments"], does["lanes"]
+    if done["environments"]:
+        number, lanes = done["environments"], done["lanes"]
         out.append(f"{number} environment{'s' * (number != 1)}" + (f" with {lanes} lanes" if lanes != number else ""))
-    out.append(f"{does['env_steps']:,} env steps")
-    if does["updates"]:
-        out.append(f"{does['updates']:,} updates" + (f" of {does['batch']:.0f}" if does["batch"] else ""))
-    if does["samples_per_step"] is not None:
-        out.append(f"{does['samples_per_step']:.3g} samples per step")
-    if does["target_every_updates"]:
-        out.append(f"target every {does['target_every_updates']:,.0f} updates")
-    if does["act_forwards_per_step"]:
+    out.append(f"{done['env_steps']:,} env steps")
+    if done["updates"]:
+        out.append(f"{done['updates']:,} updates" + (f" of {done['batch']:.0f}" if done["batch"] else ""))
+    if done["samples_per_step"] is not None:
+        out.append(f"{done['samples_per_step']:.3g} samples per step")
+    if done["target_every_updates"]:
+        out.append(f"target every {done['target_every_updates']:,.0f} updates")
+    if done["act_forwards_per_step"]:
         out.append(
-            f"{does['act_forwards_per_step']:.2g} forwards per env step to act, {does['act_rows']:.0f} rows each"
+            f"{done['act_forwards_per_step']:.2g} forwards per env step to act, {done['act_rows']:.0f} rows each"
         )
-    if does["host_copies_per_step"] and does["host_copies_per_step"] >= 0.01:
-        out.append(f"{does['host_copies_per_step']:.2g} copies to the host per env step")
-    if does["epsilon"]:
-        out.append(f"{does['epsilon'][0]} {does['epsilon'][1]:.3g}")
-    early, late = does["steps_per_episode"]
+    if done["host_copies_per_step"] and done["host_copies_per_step"] >= 0.01:
+        out.append(f"{done['host_copies_per_step']:.2g} copies to the host per env step")
+    if done["epsilon"]:
+        out.append(f"{done['epsilon'][0]} {done['epsilon'][1]:.3g}")
+    early, late = done["steps_per_episode"]
     if early and late:
         out.append(f"{early:,.0f} → {late:,.0f} steps per episode")
-    if does["memory_mb"] and does["memory_mb"][1] > 1.1 * does["memory_mb"][0]:
-        out.append(f"memory {does['memory_mb'][0]:,.0f} → {does['memory_mb'][1]:,.0f} MB")
+    if done["memory_mb"] and done["memory_mb"][1] > 1.1 * done["memory_mb"][0]:
+        out.append(f"memory {done['memory_mb'][0]:,.0f} → {done['memory_mb'][1]:,.0f} MB")
     return out
 
 
-def _throughput(t: Mapping[str, Any], does: Mapping[str, Any]) -> str:
+def throughput(t: Mapping[str, Any], done: Mapping[str, Any]) -> str:
     if not t["per_s"]:
         return "too short to say"
     out = (
@@ -89,8 +89,8 @@ def _throughput(t: Mapping[str, Any], does: Mapping[str, Any]) -> str:
     out += f" (first window {t['first_ratio']:.2f} of the median)"
     if t["before_learning_per_s"]:
         out += f"; before learning {t['before_learning_per_s']:,.0f}"
-    first = does["first_update_s"] if does["first_update_s"] is not None else does["first_step_s"]
-    return out + (f"; {first:.1f} s until it {'learns' if does['updates'] else 'steps'}" if first is not None else "")
+    first = done["first_update_s"] if done["first_update_s"] is not None else done["first_step_s"]
+    return out + (f"; {first:.1f} s until it {'learns' if done['updates'] else 'steps'}" if first is not None else "")
 
 
 def shares(by_role: Mapping[str, Mapping[str, float]]) -> str:
@@ -105,10 +105,10 @@ def shares(by_role: Mapping[str, Mapping[str, float]]) -> str:
     return " · ".join(out)
 
 
-def _overhead(report: Mapping[str, Any]) -> str:
+def cost(report: Mapping[str, Any]) -> str:
     overhead = report["overhead"]
     said = "not measured (too short)" if overhead is None else f"{100 * max(overhead, 0.0):.1f} % while watching"
-    others = f"; other programs had the core {100 * report['disturbed']:.0f} % of the time, which gains leave out"
+    others = f"; other processes had the core {100 * report['disturbed']:.0f} % of the time, which gains leave out"
     out = f"{said}; {report['judged_s']:.1f} s judged; shares add up to {100 * report['shares_sum']:.1f} %"
     return out + (others if report["disturbed"] > DISTURBED else "")
 

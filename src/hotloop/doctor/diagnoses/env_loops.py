@@ -15,6 +15,7 @@ from hotloop.doctor.source import is_own, source
 from hotloop.doctor.weighing import TINY
 
 LEAST = 0.05
+PER_LANE = re.compile(r"for .*(lane|env|game|num_|n_|range\(self\.n|batch|snake|agent)", re.I)
 SEARCH = re.compile(r"popleft|queue|heappop|visited|frontier|flood|bfs|dfs", re.I)
 
 
@@ -37,6 +38,7 @@ def find(case: Case) -> list[Finding]:
         if copies:
             evidence.append(f"{copies:,.0f} values asked of tensors one by one per batched step")
         search = SEARCH.search(text.text(loop)) is not None
+        small = search or copies > 0 or PER_LANE.search(text.line(loop.lineno)) is not None
         out.append(
             Finding(
                 name="env_loops",
@@ -51,6 +53,7 @@ def find(case: Case) -> list[Finding]:
                 ),
                 evidence=tuple(evidence),
                 predicted_gain=amdahl(share),
+                tier="waste" if small else "slow",  # a loop over time may have to be one
                 trial=cut(case, _whole(case, function, places)) or _canned(case, share),
             )
         )
