@@ -205,7 +205,8 @@ class Spread:
 
     def _of_lane(self, question: bytes, lane: int) -> bytes:
         k = next(k for k, edge in enumerate(self._edges[1:]) if lane < edge)
-        self._sockets[k].send_bytes(question + str(lane - self._edges[k]).encode())
+        with suppress(OSError):
+            self._sockets[k].send_bytes(question + str(lane - self._edges[k]).encode())
         answer = self._answer(k)
         if answer[:1] != DONE:
             raise UserError(answer[1:].decode())
