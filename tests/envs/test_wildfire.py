@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop.core.schema import new_steps
+from hotloop.core.types import Steps
 from hotloop.envs import wildfire
 from hotloop.envs._wildfire_episode import new_fires
 from hotloop.envs._wildfire_fire import IGNITED, UNBURNT, burn, downstream, put_out
@@ -24,6 +25,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 reference = importlib.import_module("references.wildfire")
 
 SMALL = Options(size=10, fires=5, evaluation_fires=4, budget=0.06)
+
+
+def at_random(out: Steps, rng: np.random.Generator) -> np.ndarray:
+    """A legal action for each lane."""
+    assert out.mask is not None
+    return np.array([rng.choice(np.flatnonzero(m)) for m in out.mask], np.int32)
 
 
 def random_layers(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
@@ -206,7 +213,7 @@ def test_like_the_reference(options, tmp_path):
         begin(i)
         same(i, out.obs["obs"], out.mask)
     for _ in range(2 * budget + 1):
-        actions = np.array([rng.choice(np.flatnonzero(m)) for m in out.mask], np.int32)
+        actions = at_random(out, rng)
         env.step(actions, out)
         for i, game in enumerate(games):
             reward, over = game.step(int(actions[i]))
@@ -238,12 +245,12 @@ def test_flow_is_what_shown_fires_brought(shown):
             assert np.array_equal(state["flow"][i], wanted[0])
             flow = np.sqrt(wanted.reshape(10, 10) / (fires * 100))
             np.testing.assert_allclose(out.obs["obs"][i, FLOW], flow, atol=1e-6)
-        env.step(np.array([rng.choice(np.flatnonzero(m)) for m in out.mask], np.int32), out)
+        env.step(at_random(out, rng), out)
 
 
 def random_episode(env, out, rng) -> None:
     while True:
-        env.step(np.array([rng.choice(np.flatnonzero(m)) for m in out.mask], np.int32), out)
+        env.step(at_random(out, rng), out)
         if out.terminated.all():
             return
 
@@ -260,7 +267,7 @@ def test_reset_restores_the_landscape_byte_for_byte(seed, from_file, tmp_path_fa
     env.reset(seed, out)
     before, shown = env.state(), out.obs["obs"].copy()
     for _ in range(29):  # breaks are an overlay: nothing is written into the landscape while it is played on
-        env.step(np.array([rng.choice(np.flatnonzero(m)) for m in out.mask], np.int32), out)
+        env.step(at_random(out, rng), out)
         now = env.state()
         assert all(now[name].tobytes() == before[name].tobytes() for name in ("layers", "chance", "planes", "burnable"))
     assert out.obs["obs"][:, :PLANES].tobytes() == shown[:, :PLANES].tobytes()
@@ -285,7 +292,7 @@ def test_a_mask_offers_what_can_burn_and_is_not_broken(seed, size, share):
         assert (burnable == (env.state()["layers"][:, 0] != 0)).all()
         for step in range(budget):
             assert (out.mask == (burnable & ~taken)).all()
-            actions = np.array([rng.choice(np.flatnonzero(m)) for m in out.mask], np.int32)
+            actions = at_random(out, rng)
             env.step(actions, out)
             taken[[0, 1], actions] = True
             assert (out.terminated == (step == budget - 1)).all()  # the budget, to the cell
@@ -299,7 +306,7 @@ def test_rewards_add_up_to_what_the_rewarding_fires_were_spared():
         env.reset(0, out)
         sums = np.zeros(8)
         for step in range(1, 11):
-            env.step(np.array([rng.choice(np.flatnonzero(m)) for m in out.mask], np.int32), out)
+            env.step(at_random(out, rng), out)
             assert (out.reward >= 0).all()
             assert step % per_step == 0 or step == 10 or (out.reward == 0).all()
             sums += out.reward
@@ -317,7 +324,7 @@ def test_breaks_help_and_the_heuristic_more(monkeypatch):
         policy = heuristic(options, env)
         env.reset(4, out)
         for _ in range(7):
-            by_chance = np.array([rng.choice(np.flatnonzero(m)) for m in out.mask], np.int32)
+            by_chance = at_random(out, rng)
             env.step(by_chance if name == "random" else policy(out.obs, out.mask), out)
         burned[name], burned["unbroken"] = out.measures[:, 0], out.measures[:, 1]
     assert (burned["random"] <= burned["unbroken"]).all()
