@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotloop import evaluate
 from hotloop.collect.policies import Random
 from hotloop.core.schema import new_steps
 from hotloop.envs._world import world
@@ -87,9 +86,8 @@ def test_short_episodes_are_not_counted_more_often():
     assert sorted(found.returns.tolist()) == [2.0] * 6 + [20.0] * 6
 
 
-def test_an_episode_that_does_not_end_is_counted_as_it_stands(monkeypatch):
-    monkeypatch.setattr(evaluate, "LONGEST_EPISODE", 7)
-    found = play(world("cartpole", {}), world("cartpole", {}).heuristic, 3, 0)
+def test_an_episode_that_does_not_end_is_counted_as_it_stands():
+    found = play(world("cartpole", {}), world("cartpole", {}).heuristic, 3, 0, longest=7)
     assert (found.unfinished, found.lengths.tolist(), found.returns.tolist()) == (3, [7] * 3, [7.0] * 3)
     assert np.isnan(found.measures["steps"]).all()
 

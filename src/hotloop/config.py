@@ -46,6 +46,7 @@ class TrainConfig:
     log_every_env_steps: int = option(0, "env steps between lines of metrics; 0: a hundredth of the budget", ge=0)
     evaluate_every_env_steps: int = option(0, "env steps between greedy evaluations; 0: at the end only", ge=0)
     evaluate_episodes: int = option(100, "episodes of a greedy evaluation", ge=1)
+    evaluate_longest: int = option(30_000, "steps after which an episode of an evaluation counts as it stands", ge=1)
     checkpoint_every_env_steps: int = option(0, "env steps between checkpoints; 0: at the end only", ge=0)
     keep_checkpoints: int = option(2, "newest checkpoints kept", ge=1)
     report: bool = option(True, "write report.html, one page about the run, when it ends")

@@ -16,7 +16,7 @@ from hotloop.core.types import Arrays, BatchedEnv, Policy
 from hotloop.envs._world import World
 
 MOST_LANES = 128
-LONGEST_EPISODE = 100_000  # batched steps after which what is still running is counted as it stands
+LONGEST_EPISODE = 30_000  # batched steps after which what is still running is counted as it stands
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Played:
     returns: np.ndarray  # [E] float64
     lengths: np.ndarray  # [E] int64
     measures: dict[str, np.ndarray]  # name -> [E]
-    unfinished: int = 0  # of the E: cut by LONGEST_EPISODE, counted with what they had
+    unfinished: int = 0  # of the E: cut after the longest that was allowed, counted with what they had
 
     @property
     def episodes(self) -> int:
@@ -45,25 +45,29 @@ def play(
     seed: int,
     lanes: int = 0,
     show: Callable[[BatchedEnv], None] | None = None,
+    longest: int = LONGEST_EPISODE,
 ) -> Played:
     """At least `episodes` episodes, rounded up to the same number in every lane, played by the policy that `policy`
-    gives for the environment. `lanes` 0: chosen."""
+    gives for the environment. `lanes` 0: chosen. longest: batched steps per episode after which it is counted as it
+    stands."""
     lanes = lanes or min(episodes, MOST_LANES)
     env = world.judged().make(lanes)
     try:
-        return _play(env, policy(env), -(-episodes // lanes), seed, show)
+        return _play(env, policy(env), -(-episodes // lanes), seed, show, longest)
     finally:
         env.close()
 
 
-def _play(env: BatchedEnv, policy: Policy, each: int, seed: int, show: Callable | None) -> Played:
+def _play(
+    env: BatchedEnv, policy: Policy, each: int, seed: int, show: Callable | None, longest: int
+) -> Played:  # fmt: skip
     block, seen, sums = new_block(env.spec, 1, env.lanes), Seen(env.spec, env.lanes), Episodes(env.lanes)
     first, steps = steps_of(block, -1), steps_of(block, 0)
     env.reset(seed, first)
     seen.start(first.obs)
     rows: list[list[tuple[float, int, np.ndarray]]] = [[] for _ in range(env.lanes)]
     obs, mask = _inputs(first.obs, seen), first.mask
-    for _ in range(LONGEST_EPISODE * each):
+    for _ in range(longest * each):
         if show:
             show(env)
         block.action[0] = policy(obs, mask)

@@ -24,7 +24,6 @@ from hotloop.pipeline import Pipeline, build_network
 from hotloop.run import RunFolder
 from hotloop.trace import Trace
 
-
 REPORT = "report.html"  # in the run folder
 
 
@@ -42,7 +41,8 @@ def greedy(pipeline: Pipeline, number: int) -> Played:
     """Episodes of the present weights, held out. `number` tells this evaluation from others of the run."""
     policy = Greedy(pipeline.spec, pipeline.forward, pipeline.learner.params)
     config = pipeline.config
-    return play(config.world(), lambda env: policy, config.evaluate_episodes, evaluation_seed(config.seed, number))
+    seed = evaluation_seed(config.seed, number)
+    return play(config.world(), lambda env: policy, config.evaluate_episodes, seed, longest=config.evaluate_longest)
 
 
 def evaluation(pipeline: Pipeline, number: int) -> dict[str, Any]:

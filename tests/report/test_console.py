@@ -36,6 +36,7 @@ SUMMARY = {
     "return_mean": 199.52,
     "return_ci": [190.24, 209.72],
     "episodes": 100,
+    "unfinished_episodes": 0,
     "measures": {"steps": [199.5, 190.2, 209.7]},
     "refused_updates": 0,
     "stopped_by_signal": None,
@@ -96,6 +97,8 @@ def test_the_end_puts_samples_per_step_beside_the_speed():
     assert lines[1] == "greedy return 199.52 [190.24, 209.72] over 100 episodes · steps 200 [190, 210]"
     assert lines[2:4] == ["run      runs/x", "report   runs/x/report.html"]
     assert lines[-1] == "weights  runs/x/weights.safetensors"
+    cut = closing({**SUMMARY, "unfinished_episodes": 3})
+    assert cut[2] == "3 of these episodes did not end and are counted as they stood"
     assert not [line for line in closing({**SUMMARY, "report": None}) if line.startswith("report")]
 
 

@@ -184,6 +184,8 @@ def closing(summary: Mapping[str, Any]) -> list[str]:
         f"greedy return {summary['return_mean']:.2f} [{low:.2f}, {high:.2f}] over {summary['episodes']} episodes"
         + "".join(f" · {k} {v[0]:.3g} [{v[1]:.3g}, {v[2]:.3g}]" for k, v in summary["measures"].items()),
     ]
+    if summary["unfinished_episodes"]:
+        lines.append(f"{summary['unfinished_episodes']} of these episodes did not end and are counted as they stood")
     if summary["refused_updates"]:
         lines.append(f"{summary['refused_updates']} updates refused: loss or gradient was not finite")
     if summary["stopped_by_signal"]:
