@@ -65,6 +65,14 @@ class Case:
         before = self.phases.before
         return self.phases.judged[-1].updates - (before.updates if before else 0) if self.phases.judged else 0
 
+    @property
+    def busy(self) -> float:
+        """Cores that the process had, at most 1: less where it waits, or where others have them."""
+        windows = self.phases.judged
+        if len(windows) < 2:
+            return 1.0
+        return min(1.0, (windows[-1].cpu - windows[0].cpu) / max(1, windows[-1].ended - windows[0].ended))
+
     def thirds(self) -> tuple[Case, Case] | None:
         """The first and the last third of the judged windows, with the roles of the whole."""
         windows = self.phases.judged

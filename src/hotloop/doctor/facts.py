@@ -100,7 +100,7 @@ def facts(
         env_calls=sum(w.env_calls for w in last),
         episodes=sum(w.episodes for w in last),
         updates=own.updates if own else 0,
-        batch=rows / _backwards(totals) if _backwards(totals) and rows else None,
+        batch=_batch(totals, acting) if rows else None,
         samples_per_step=rows / steps if steps and updates else None,
         updates_per_step=updates / steps if steps and updates else None,
         target_every_updates=_target_gap(counts),
@@ -164,8 +164,13 @@ def _learning(totals: Mapping[Probe, Timed], acting: frozenset[Probe]) -> int | 
     return max(time, key=lambda n: time[n]) if time else None
 
 
-def _backwards(totals: Mapping[Probe, Timed]) -> int:
-    return sum(t.calls for p, t in totals.items() if p.what == "backward")
+def _batch(totals: Mapping[Probe, Timed], acting: frozenset[Probe]) -> float | None:
+    """Rows of the forward with gradients that is made most often."""
+    calls: dict[int, int] = defaultdict(int)
+    for probe, timed in totals.items():
+        if probe.what == "forward" and probe not in acting and probe.detail[2]:
+            calls[probe.detail[1]] += timed.calls
+    return float(max(calls, key=lambda rows: calls[rows])) if calls else None
 
 
 def _target_gap(counts: Mapping[Probe, float]) -> float | None:

@@ -66,6 +66,8 @@ def run(
         _end_all(process, folder)
     seconds = time.perf_counter() - began
     reader.join(1.0)
+    if process.stdout is not None and not reader.is_alive():
+        process.stdout.close()
     return Ending(code, seconds, b"".join(kept).decode("utf-8", "replace")[-KEPT_BYTES:])
 
 

@@ -31,7 +31,7 @@ EXIT_CODES = {
     FAILED: "the script failed before there was anything to judge",
 }
 WORTH = 1.02  # a remedy that gives less is said to give nothing
-LEAST_TRIALS_S = 5.0
+LEAST_TRIALS_S = 2.5
 WHOLE = 0.25  # of the time, for a remedy that cannot be switched while the script runs
 WHOLE_SEEN = 0.5  # of that run, at least, or nothing is concluded from it
 
@@ -108,7 +108,9 @@ def _tried(patient: Patient, folder: Path, case: Case, watched: Watched, until: 
             findings[i] = findings[i].measured(gain.gain, (gain.low, gain.high), gain.rounds)
     switched = [i for i, f in enumerate(findings) if f.trial is not None and not f.trial.whole]
     trials = [findings[i].trial for i in switched]
-    tried = try_all(patient, folder, [t for t in trials if t], case.phases.kind == "learning", until - time.monotonic())
+    start_s = case.phases.first_update_s or case.phases.first_step_s or 0.0
+    learning, left = case.phases.kind == "learning", until - time.monotonic()
+    tried = try_all(patient, folder, [t for t in trials if t], learning, left, start_s)
     for place, i in enumerate(switched):
         gain = tried.gains.get(place)
         if gain is not None:

@@ -18,8 +18,8 @@ from hotloop.doctor.recording import read, read_all
 
 ROUNDS = 12  # aimed at
 STRETCH_S = (0.06, 0.5)
-START_S = 4.0  # of a run that are not trials: imports, the steps before learning
-LEAST_S = 3.0
+START_S = 1.5  # of a run that are not trials, beside what it takes until it learns
+LEAST_S = 2.0
 HUNG_S = 4.0  # and 20 stretches: nothing written for so long
 WATCHED = Trial("watched")  # the doctor's own probes, tried as if they were a remedy
 RESAMPLES = 2000
@@ -43,8 +43,11 @@ class Tried:
     disturbed: float = 0.0  # share of the time of the trials in which other programs had the core
 
 
-def try_all(patient: Patient, folder: Path, trials: Sequence[Trial], learning: bool, seconds: float) -> Tried:
-    """The trials that can be switched while the script runs, all in one run, again in another where one broke it."""
+def try_all(
+    patient: Patient, folder: Path, trials: Sequence[Trial], learning: bool, seconds: float, start_s: float = 0.0
+) -> Tried:
+    """The trials that can be switched while the script runs, all in one run, again in another where one broke it.
+    start_s: until it learns, or steps where it never learns."""
     until = time.monotonic() + seconds
     ratios: dict[int, list[float]] = defaultdict(list)
     broke: dict[int, str] = {}
@@ -54,7 +57,7 @@ def try_all(patient: Patient, folder: Path, trials: Sequence[Trial], learning: b
         numbers = [n for n in range(len(sides)) if n - 1 not in broke]
         attempt += 1
         part = folder / f"trials-{attempt}"
-        culprit, words = _run(patient, part, [sides[n] for n in numbers], learning, left)
+        culprit, words = _run(patient, part, [sides[n] for n in numbers], learning, left, start_s)
         found = read_stretches(part, len(numbers))
         for i, values in found.items():
             ratios[numbers[i]] += values
@@ -70,9 +73,11 @@ def try_all(patient: Patient, folder: Path, trials: Sequence[Trial], learning: b
     )  # fmt: skip
 
 
-def _run(patient: Patient, folder: Path, sides: Sequence[Trial], learning: bool, left: float) -> tuple[int | None, str]:
+def _run(
+    patient: Patient, folder: Path, sides: Sequence[Trial], learning: bool, left: float, start_s: float
+) -> tuple[int | None, str]:
     """One run until the time is up: (the side at work when the script broke, what happened)."""
-    stretch = min(max((left - START_S) / (2 * len(sides) * ROUNDS), STRETCH_S[0]), STRETCH_S[1])
+    stretch = min(max((left - start_s - START_S) / (2 * len(sides) * ROUNDS), STRETCH_S[0]), STRETCH_S[1])
     control: dict[str, Any] = {
         "sides": [{"remedy": s.remedy, "settings": s.settings} for s in sides],
         "learning": learning,

@@ -10,7 +10,7 @@ from pathlib import Path
 from hotloop.doctor.patient import Ending, Patient, run
 from hotloop.doctor.recording import Recording, read_all
 
-ENOUGH, MOST = 0.45, 0.7  # of the time there is: usually, and where learning begins late
+ENOUGH, MOST = 0.4, 0.6  # of the time there is: usually, and where learning begins late
 LEAST_OF_LEARNING_S = 3.0
 
 

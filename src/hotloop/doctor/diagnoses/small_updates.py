@@ -16,7 +16,7 @@ def find(case: Case) -> list[Finding]:
     share = case.share_of_role("update")
     if not facts.macs or not facts.batch or not case.updates:
         return []
-    each = share * case.wall / case.updates / 1e3
+    each = share * case.wall * case.busy / case.updates / 1e3
     arithmetic = 2 * FORWARDS * facts.macs * facts.batch / GFLOPS / 1e3
     saved = share * SAVED * (1 - min(1.0, arithmetic / each))
     frame = heaviest_line([p for p in case.placed if p.place.within is not None and p.place.within.what == "backward"])

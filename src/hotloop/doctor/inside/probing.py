@@ -84,16 +84,18 @@ def timed(
     def probe(*args: Any, **kwargs: Any) -> Any:
         if not rec.on:
             return rec.instead.get(what, real)(*args, **kwargs)
+        began = now()
         track = rec.tracks.get(ident()) or rec.track()
         more = detail(args) if detail is not None else ()
         entry = [(what, track.index, *caller(getframe(1)), *more), 0]
         active = track.active
         active.append(entry)
-        lost, at = rec.lost, now()
+        at = now()
+        rec.lost = lost = rec.lost + at - began
         try:
             return real(*args, **kwargs)
         finally:
-            leave(rec, active, entry, now() - at - rec.lost + lost)
+            leave(rec, active, entry, at, lost)
             rec.latest = entry[0]
 
     return like(real, probe)
@@ -116,7 +118,10 @@ def forgiving(rec: Recorder, part: Callable[..., Any], otherwise: Any = None) ->
     return tried
 
 
-def leave(rec: Recorder, active: list[list[Any]], entry: list[Any], ns: int, extra: int = 0) -> None:
+def leave(rec: Recorder, active: list[list[Any]], entry: list[Any], at: int, lost: int, extra: int = 0) -> None:
+    """End of a timed call that began at `at`, when the doctor had taken `lost`; what this takes is the doctor's too."""
+    done = now()
+    ns = done - at - rec.lost + lost
     while active and active.pop() is not entry:
         pass
     if active:
@@ -129,6 +134,7 @@ def leave(rec: Recorder, active: list[list[Any]], entry: list[Any], ns: int, ext
         row[1] += ns
         row[2] += ns - entry[1]
         row[3] += extra
+    rec.lost += now() - done
 
 
 def tiny(rec: Recorder, what: str, real: Callable[..., Any], caller: Caller) -> Callable[..., Any]:

@@ -44,6 +44,7 @@ class Recorder:
     def begin(self) -> None:
         """Also in a forked child, which writes a file of its own and has one thread: the one that forked."""
         self.on = True
+        self.ended = False
         self.pid = os.getpid()
         self.began = now()
         self.lost = 0  # ns that the doctor itself took on the main thread
@@ -123,10 +124,15 @@ class Recorder:
 
     def end(self, why: str) -> None:
         """What is still to be written, once."""
-        if self.on and os.getpid() == self.pid:
+        if self.ended or os.getpid() != self.pid:
+            return
+        self.ended = True
+        self.row("end", why, now() - self.began)
+        if self.on:
             self.on = False
-            self.row("end", why, now() - self.began)
             self.flush(now())
+        else:
+            self.write()
 
     # --- names -> numbers --------------------------------------------------------------------------------------------
 

@@ -69,17 +69,21 @@ class EnvProbe:
                     track.env_depth = 0
                 account(args[0], out, cls, name)
                 return out
+            began = now()
             entry = [("env step", track.index, *caller(getframe(1))), 0]
             active = track.active
             active.append(entry)
-            lost, at, lanes = rec.lost, now(), 0
+            at, lanes = now(), 0
+            rec.lost = lost = rec.lost + at - began
             try:
                 out = doctor.step_instead(real, args, kwargs)
+                done = now()
                 lanes = account(args[0], out, cls, name)
+                rec.lost += now() - done
                 return out
             finally:
                 track.env_depth = 0
-                leave(rec, active, entry, now() - at - rec.lost + lost, lanes)
+                leave(rec, active, entry, at, lost, lanes)
 
         return like(real, probe)
 
@@ -91,7 +95,6 @@ class EnvProbe:
             if track.reset_depth or not args:
                 return real(*args, **kwargs)
             track.reset_depth = 1
-            at = now()
             try:
                 self.before(args[0])
                 if track.env_depth or not rec.on:
@@ -99,11 +102,11 @@ class EnvProbe:
                 else:
                     entry = [("env reset", track.index, *caller(getframe(1))), 0]
                     track.active.append(entry)
-                    lost, at = rec.lost, now()
+                    at, lost = now(), rec.lost
                     try:
                         out = doctor.reset_instead(real, args, kwargs)
                     finally:
-                        leave(rec, track.active, entry, now() - at - rec.lost + lost)
+                        leave(rec, track.active, entry, at, lost)
                 self.after(args[0])
                 return out
             finally:

@@ -62,21 +62,23 @@ def modules(doctor: Any, cls: Any) -> None:
             finally:
                 track.module_depth = 0
         track.module_depth = 1
-        frame = getframe(1)
+        began, frame = now(), getframe(1)
         rows, first, grad = rows_of(number, args, kwargs), forwards.tensor, grad_enabled()
         key = ("forward", track.index, rec.code(frame.f_code), frame.f_lasti, number, rows, grad)
         entry = [key, 0]
         active = track.active
         active.append(entry)
-        lost, at, out = rec.lost, now(), None
+        at, out = now(), None
+        rec.lost = lost = rec.lost + at - began
         try:
             out = real(self, *args, **kwargs)
             return out
         finally:
-            ns = now() - at - rec.lost + lost
             track.module_depth = 0
-            leave(rec, active, entry, ns)
+            leave(rec, active, entry, at, lost)
+            done = now()
             saw(key, self, first, out)
+            rec.lost += now() - done
 
     doctor.patches.put(cls, "__call__", like(real, probe))
     doctor.patches.put(cls, "load_state_dict", timed(rec, "target copy", cls.load_state_dict, Caller(rec)))
@@ -103,19 +105,23 @@ def optimizers(doctor: Any, cls: Any) -> None:
             out = doctor.optimize_instead(real, self, args, kwargs)
             rec.updates += 1
             return out
+        began = now()
         track = rec.tracks.get(ident()) or rec.track()
         number = numbers.get(id(self))
         if number is None:
             number = numbers[id(self)] = described(doctor, self, len(numbers), torch)
         entry = [("optimizer", track.index, *caller(getframe(1)), number), 0]
         track.active.append(entry)
-        lost, at = rec.lost, now()
+        at = now()
+        rec.lost = lost = rec.lost + at - began
         try:
             return real(self, *args, **kwargs)
         finally:
-            leave(rec, track.active, entry, now() - at - rec.lost + lost)
+            leave(rec, track.active, entry, at, lost)
             rec.updates += 1
+            done = now()
             updated()
+            rec.lost += now() - done
 
     doctor.patches.put(cls, "step", like(real, probe), stays=True)
 

@@ -44,7 +44,7 @@ def collector(doctor: Any) -> None:
             rec.track().active.append(entry)
             began[0] = now()
         elif began[0]:
-            leave(rec, rec.track().active, entry, now() - began[0])
+            leave(rec, rec.track().active, entry, began[0], rec.lost)
             began[0] = 0
 
     gc.callbacks.append(collected)
