@@ -77,6 +77,8 @@ def test_by_the_shortcut_a_value_is_a_weighted_sum_over_the_planes_of_its_cell()
     network = make(10, 12, shortcut=True)
     weights = torch.tensor([1.0, -2.0, 0.5, 3.0])
     with torch.no_grad():
+        for p in (network.torso.value.weight, network.torso.weights.weight):
+            p.zero_()
         network.torso.weights.bias.copy_(weights)
     maps = torch.randn(3, 4, 10, 12, generator=torch.Generator().manual_seed(0))
     assert torch.allclose(values(network, maps), (maps * weights[:, None, None]).sum(1), atol=1e-5)
@@ -110,28 +112,27 @@ def test_statistics_of_batches_are_gathered():
 
 
 def test_convolutions_start_as_he_et_al_say():
-    """But for the second one of each block, so that a block begins as nothing."""
+    """But for the second one of each block, so that a block begins as next to nothing."""
     network = make(10, 10, channels=64)
     first, *rest = [m for m in network.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (3, 3)]
     assert first.weight.std().item() == pytest.approx(math.sqrt(2 / (4 * 9)), rel=0.1)
-    for layer in rest[::2]:
-        assert layer.weight.std().item() == pytest.approx(math.sqrt(2 / (64 * 9)), rel=0.05)
-    assert len(rest) == 6 and all((layer.weight == 0).all() for layer in rest[1::2])
+    for k, layer in enumerate(rest):
+        assert layer.weight.std().item() == pytest.approx(math.sqrt(2 / (64 * 9)) * (0.01 if k % 2 else 1), rel=0.05)
     assert all((layer.bias == 0).all() for layer in (first, *rest))
 
 
 @pytest.mark.parametrize("norm", ["none", "batch", "group"])
-def test_a_block_begins_as_nothing(norm):
+def test_a_block_begins_as_next_to_nothing(norm):
     block = Residual(Options(channels=8, norm=norm), 1)
     maps = torch.randn(2, 8, 5, 5, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(block(maps), torch.relu(maps))
-    assert not torch.equal(shaken(block)(maps), torch.relu(maps))
+    assert torch.allclose(block(maps), torch.relu(maps), atol=0.1)
+    assert not torch.allclose(shaken(block)(maps), torch.relu(maps), atol=0.1)
 
 
 @pytest.mark.parametrize("options", [{}, {"pool": True}, {"shortcut": True}])
-def test_no_cell_begins_as_better_than_another(options):
-    seen = values(make(10, 12, **options), torch.randn(3, 4, 10, 12, generator=torch.Generator().manual_seed(0)))
-    assert (seen == seen[:, :1, :1]).all()
+def test_no_cell_begins_as_much_better_than_another(options):
+    maps = torch.randn(3, 4, 10, 12, generator=torch.Generator().manual_seed(0))
+    assert 0 < values(make(10, 12, **options), maps).std(dim=(1, 2)).max() < 0.05
 
 
 def test_another_head_is_refused():

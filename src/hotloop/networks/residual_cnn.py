@@ -67,9 +67,9 @@ class PerCell(nn.Module):
         self.pool = Pool(options.channels) if options.pool else None
         self.value = nn.Conv2d(options.channels, 1, 1)
         self.weights = nn.Conv2d(options.channels, planes, 1) if options.shortcut else None
-        for layer in (self.value, self.weights):  # no cell begins as better than another by luck
+        for layer in (self.value, self.weights):  # no cell begins as much better than another by luck
             if layer is not None:
-                nn.init.zeros_(layer.weight)
+                _hush(layer.weight)
                 nn.init.zeros_(layer.bias)
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
@@ -103,11 +103,17 @@ class Residual(nn.Module):
     def __init__(self, options: Options, dilation: int) -> None:
         super().__init__()
         first, second = (_convolution(options.channels, options, dilation) for _ in range(2))
-        nn.init.zeros_(second[-1].weight)  # a block begins as nothing: Goyal et al. 2017, arXiv 1706.02677, 5.1
+        _hush(second[-1].weight)  # a block begins as next to nothing: Goyal et al. 2017, arXiv 1706.02677, 5.1
         self.layers = nn.Sequential(*first, nn.ReLU(), *second)
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.relu(x + self.layers(x))
+
+
+def _hush(weight: Tensor) -> None:
+    """Small enough to say nothing yet, and not 0, where nothing before it would have a gradient."""
+    with torch.no_grad():
+        weight *= 0.01
 
 
 def _convolution(size_in: int, options: Options, dilation: int) -> list[nn.Module]:
