@@ -23,8 +23,6 @@ _FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run 
 --disable-background-networking --disable-component-update --disable-sync --disable-default-apps --disable-dev-shm-usage
 --no-default-browser-check --disable-domain-reliability --disable-client-side-phishing-detection
 --disable-features=OptimizationHints,MediaRouter,Translate --force-color-profile=srgb --remote-debugging-pipe"""
-# The browser asks for updates and sign-ins of its own, whatever it is told: not what the page does.
-_ITS_OWN = ("googleapis.com", "google.com", "gstatic.com", "gvt1.com")
 
 
 def installed() -> str | None:
@@ -55,7 +53,7 @@ class Browser:
         for fd in (theirs_in, theirs_out, log):
             os.close(fd)
         self._in, self._out = ours_in, ours_out
-        self._rest, self._number, self.events = b"", 0, []
+        self._rest, self._number, self.events, self._source = b"", 0, [], ""
         page = self._call("Target.createTarget", {"url": "about:blank"})["targetId"]
         self.session = self._call("Target.attachToTarget", {"targetId": page, "flatten": True})["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -78,6 +76,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", {"features": [_scheme(dark)]})
         self.events.clear()
         self.asked_proxy()
+        self._source = path.read_text("utf-8")
         self.call("Page.navigate", {"url": path.resolve().as_uri()})
         self._until(lambda e: e.get("method") == "Page.loadEventFired")
         self.until("document.documentElement.dataset.drawn")
@@ -118,10 +117,11 @@ class Browser:
         return found
 
     def requests(self) -> list[str]:
-        """Addresses the page has asked for, those inside it left out, and what else reached the proxy."""
+        """Addresses the page has asked for, those inside it left out, and what reached the proxy for a host that the
+        page names: the browser asks for updates, sign-ins and start pages of its own, whatever it is told."""
         self.run("1")
         asked = [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
-        foreign = [line for line in self.asked_proxy() if not _host(line).endswith(_ITS_OWN)]
+        foreign = [line for line in self.asked_proxy() if _host(line) in self._source]
         return [url for url in asked if not url.startswith(("data:", "blob:"))] + foreign
 
     def asked_proxy(self) -> list[str]:

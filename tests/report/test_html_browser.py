@@ -71,8 +71,11 @@ def test_what_a_run_calls_itself_stays_text(browser, reports, kind):
         assert browser.run("document.querySelector('h1').textContent") == HOSTILE
         assert "<b>bold" in browser.run("document.body.innerText").lower()
     else:
-        names = browser.run("[...document.querySelectorAll('.legendtext')].map(e => e.textContent).join()")
-        assert 'size <a href="http://evil.example/">go</a>&lt;%{x}' in names
+        name = 'size <a href="http://evil.example/">go</a>&lt;%{x}'
+        assert browser.run("document.querySelectorAll('.keys button')[1].textContent") == name
+        browser.run("Plotly.Fx.hover(document.querySelector('.plot'), {xval: 5000}, 'xy')")
+        browser.until("document.querySelector('.hoverlayer').textContent.includes('size')")
+        assert name in browser.run("document.querySelector('.hoverlayer').textContent")
 
 
 @pytest.mark.parametrize("kind", ["one", "many", "hostile", "linked"])
@@ -116,6 +119,18 @@ def test_hover_tells_values_and_a_drag_zooms(browser, reports):
     browser.until(f"{spread} < {0.6 * whole}")
     assert browser.run(f"Plotly.toImage({place}, {{format: 'png'}}).then(url => url.startsWith('data:image/png'))")
     assert browser.complaints() == []
+
+
+def test_a_click_on_a_key_hides_its_colour(browser, reports):
+    browser.open(reports["many"])
+    lines = "document.querySelectorAll('.plot')[0].querySelectorAll('.scatterlayer .trace').length"
+    key = "document.querySelector('.keys button')"
+    whole = browser.run(lines)
+    browser.run(f"{key}.click()")
+    browser.until(f"{lines} < {whole}")
+    assert browser.run(f"{key}.ariaPressed") == "true" and browser.run(lines) > 0
+    browser.run(f"{key}.click()")
+    browser.until(f"{lines} === {whole}")
 
 
 def test_options_are_filtered_as_one_types(browser, reports):

@@ -30,7 +30,7 @@ class Series:
 
     def plain(self) -> dict[str, Any]:
         arrays = {k: compact(getattr(self, k)) for k in ("x", "y", "low", "high") if getattr(self, k) is not None}
-        rest = {"name": self.name, "colours": list(self.colours), "legend": self.legend}
+        rest = {"name": self.name, "colours": list(self.colours)}
         return {"kind": self.kind, "colour": self.colour, **arrays, **{k: v for k, v in rest.items() if v}}
 
 

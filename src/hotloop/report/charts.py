@@ -91,7 +91,9 @@ def _of_group(group: Group, key: str, x: str, colour: Colour, name: str = "", ba
     for run in group.runs:
         if found := curve(run, key, x):
             at, value = thin(found)[:2]
-            yield Series("thin" if mean else "line", at, value, name or f"seed {run.seed}", colour, legend=bool(name))
+            alone = group.label if len(group.runs) == 1 else ""
+            own = name or alone or f"{group.label} · seed {run.seed}".removeprefix(" · ")
+            yield Series("thin" if mean else "line", at, value, own, colour, legend=bool(name or alone))
     if mean:
         yield Series("line", mean.x, mean.y, group.label or "mean", colour, legend=bool(group.label))
 

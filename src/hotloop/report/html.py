@@ -162,11 +162,26 @@ def _part(part: Part, drawn: list[Chart]) -> str:
     for chart in part.charts:
         note = f"<small>{cell(chart.note)}</small>" if chart.note else ""
         figures_.append(
-            f"<figure class={chart.size}><figcaption>{cell(chart.title)} {note}</figcaption>"
+            f"<figure class={chart.size}><figcaption>{cell(chart.title)} {note}</figcaption>{_keys(chart)}"
             f'<div class=plot data-chart="{len(drawn)}"></div></figure>'
         )
         drawn.append(chart)
     return _section(part.title, f"<div class=grid>{''.join(figures_)}</div>", part.note)
+
+
+def _keys(chart: Chart) -> str:
+    """The legend. A click on a key hides its colour, and shows it again."""
+    keys = dict.fromkeys((s.kind, s.colour, "hatched" in s.colours, s.name) for s in chart.series if s.legend)
+    buttons = "".join(
+        f'<button type=button data-colour="{colour}"><i class="{kind} {_class(colour)}{" hatched" * hatched}"></i>'
+        f"{cell(name)}</button>"
+        for kind, colour, hatched, name in keys
+    )
+    return f"<div class=keys>{buttons}</div>" if buttons else ""
+
+
+def _class(colour: int | str) -> str:
+    return f"c{colour % 8}" if isinstance(colour, int) else colour
 
 
 def _configuration(groups: Sequence[Group]) -> str:

@@ -18,10 +18,15 @@
     return `rgba(${n >> 16}, ${(n >> 8) & 255}, ${n & 255}, ${alpha})`;
   }
 
-  function traces(chart, paint) {
-    return chart.series.flatMap(s => {
+  // Colours whose keys were clicked away.
+  const keysOf = place => [...place.parentElement.querySelectorAll(".keys button")];
+  const hiddenIn = place => new Set(keysOf(place).filter(k => k.ariaPressed === "true").map(k => k.dataset.colour));
+
+  function traces(chart, paint, place) {
+    const hidden = hiddenIn(place);
+    return chart.series.filter(s => !hidden.has(String(s.colour))).flatMap(s => {
       const colour = paint.series(s.colour);
-      const base = { type: "scatter", x: s.x, y: s.y, name: literal(s.name || ""), showlegend: !!s.legend };
+      const base = { type: "scatter", x: s.x, y: s.y, name: literal(s.name || "") };
       const line = { color: colour, width: 2 };
       switch (s.kind) {
         case "band":
@@ -69,7 +74,6 @@
   }
 
   function layout(chart, paint, place) {
-    const names = chart.series.filter(s => s.legend).length;
     const format = chart.percent ? ".0%" : undefined;
     const values = { tickformat: format, hoverformat: chart.percent ? ".1%" : ",.4~g", rangemode: chart.zero ? "tozero" : "normal", nticks: 6 };
     if (chart.percent) values.range = [0, 1];
@@ -77,17 +81,16 @@
     const across = chart.across;
     return {
       width: place.clientWidth, height: place.clientHeight,
-      margin: { l: 8, r: 20, t: names ? 4 : 8, b: 8 },
+      margin: { l: 8, r: 20, t: 8, b: 8 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: paint.of("ink") },
       barmode: chart.stacked ? "stack" : "group", bargap: across ? 0.35 : 0.2,
       xaxis: axis(paint, chart.x, across ? { ...values, showgrid: true } : keys),
       yaxis: axis(paint, chart.y, across ? { autorange: "reversed", showgrid: false, type: "category" } : { ...values, type: chart.log ? "log" : "linear" }),
       hovermode: across ? "closest" : "x unified", dragmode: fine ? "zoom" : false,
-      hoverlabel: { bgcolor: paint.of("card"), bordercolor: paint.of("line"), font: { color: paint.of("ink"), size: 12 }, namelength: 60 },
+      hoverlabel: { bgcolor: paint.of("card"), bordercolor: paint.of("line"), font: { color: paint.of("ink"), size: 12 }, namelength: 120 },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: paint.of("faint"), activecolor: paint.of("soft") },
-      showlegend: names > 0,
-      legend: { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "bottom", font: { color: paint.of("soft"), size: 11.5 }, traceorder: "normal" },
+      showlegend: false,
       shapes: chart.line === undefined ? [] : [{
         type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.line, y1: chart.line, line: { color: paint.of("soft"), width: 1, dash: "dot" },
       }],
@@ -102,10 +105,9 @@
   function draw(place) {
     const chart = charts[Number(place.dataset.chart)];
     const rows = new Set(chart.series.flatMap(s => (chart.across ? s.y : []))).size;
-    const keys = chart.series.filter(s => s.legend).reduce((sum, s) => sum + 62 + 7 * (s.name || "").length, 0);
-    if (chart.across) place.style.height = `${58 + 22 * Math.ceil(keys / place.clientWidth) + 34 * rows}px`;
+    if (chart.across) place.style.height = `${58 + 34 * rows}px`;
     const paint = colours();
-    return Plotly.react(place, traces(chart, paint), layout(chart, paint, place), settings);
+    return Plotly.react(place, traces(chart, paint, place), layout(chart, paint, place), settings);
   }
 
   const drawAll = () => places.forEach(draw);
@@ -131,6 +133,16 @@
   const root = document.documentElement.classList;
   addEventListener("beforeprint", () => { root.add("print"); drawAll(); });
   addEventListener("afterprint", () => { root.remove("print"); drawAll(); });
+
+  for (const place of places) {
+    for (const key of keysOf(place)) {
+      key.addEventListener("click", () => {
+        const pressed = key.ariaPressed !== "true";
+        for (const same of keysOf(place)) if (same.dataset.colour === key.dataset.colour) same.ariaPressed = pressed;
+        draw(place);
+      });
+    }
+  }
 
   for (const input of document.querySelectorAll("input[type=search]")) {
     const rows = [...input.parentElement.querySelectorAll("tbody tr")];

@@ -60,7 +60,7 @@ def _mean_speed(group: Group) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _windows(groups: Sequence[Group]) -> Chart:
     runs = [(i, run, speeds) for i, g in enumerate(groups) for run in g.runs if (speeds := windows(run))]
-    title, note = "The same, in windows of equal env steps", "The first in red; the line is the median of all."
+    title, note = "In windows of equal env steps", "The first in red; line: their median."
     if len(runs) == 1:
         i, _, speeds = runs[0]
         colours = [1, *[QUIET_COLOUR] * (len(speeds) - 1)]
