@@ -36,8 +36,13 @@ def _about(package: str, name: str) -> str:
 
 
 def _first_sentence(doc: str | None) -> str:
+    """Up to the first full stop or semicolon that is not in brackets."""
     text = " ".join((doc or "").split())
-    return re.split(r"(?<!et al)[.;] ", text)[0].removesuffix(".")
+    for end in re.finditer(r"(?<!et al)[.;] ", text):
+        before = text[: end.start()]
+        if before.count("(") == before.count(")"):
+            return before
+    return text.removesuffix(".")
 
 
 def options_help(workload: str, preset: str, *layers: Mapping[str, Any]) -> str:
