@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from bench.measure import ROOT, Neighbours, facts
 BENCH = ROOT / "bench"
 RESULTS = BENCH / "results"
 QUICK = BENCH / ".quick"  # not kept: short repeats show that a stage runs, not how fast anything is
+_LONG = re.compile(r"^LONG = True$|^LONG = True ", re.MULTILINE)  # read, not imported: a list must cost nothing
 BUSY = 0.1  # cores kept busy by others, above which a result is marked
 
 
@@ -41,7 +43,7 @@ def main() -> int:
     if args.setup:
         return setup()
     results, failed = [], []
-    for name in args.only or stages():
+    for name in args.only or usual():
         result = measured(name, args.quick)
         if result is None:
             failed.append(name)
@@ -60,6 +62,11 @@ def main() -> int:
 def stages() -> list[str]:
     """Names of the files in bench/stages."""
     return sorted(f.stem for f in (BENCH / "stages").glob("*.py") if not f.stem.startswith("_"))
+
+
+def usual() -> list[str]:
+    """Those that run unasked: not the ones whose file says that they are LONG."""
+    return [name for name in stages() if not _LONG.search((BENCH / "stages" / f"{name}.py").read_text())]
 
 
 def measured(name: str, quick: bool) -> dict[str, Any] | None:

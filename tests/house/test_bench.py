@@ -146,6 +146,16 @@ def test_stages_are_found_by_their_files():
     assert not [name for name in found if name.startswith("_")]
 
 
+def test_long_stages_run_only_where_they_are_named(monkeypatch):
+    assert "learn_pong" in run.stages() and "learn_pong" not in run.usual() and "overlap" in run.usual()
+    ran: list[str] = []
+    monkeypatch.setattr(run, "measured", lambda name, quick: ran.append(name))
+    for words, wanted in (([], run.usual()), (["--only", "learn_pong"], ["learn_pong"])):
+        ran.clear()
+        monkeypatch.setattr(sys, "argv", ["run.py", *words])
+        assert run.main() == 1 and ran == wanted
+
+
 @pytest.mark.parametrize("name", run.stages())
 def test_each_stage_says_what_it_measures_and_can_be_run(name):
     module = importlib.import_module(f"bench.stages.{name}")

@@ -13,7 +13,7 @@ _NATURE: dict[str, Any] = {
     "network": {"name": "nature_cnn", "channels_last": True},
     "variant": {"name": "dqn"},
     "explore": {"start": 1.0, "end": 0.1, "decay_env_steps": 1_000_000},
-    "replay": {"capacity": 1_000_000},
+    "replay": {"capacity": 1_000_000, "truncated_share": 0.001},  # a game is cut after 27,000 env steps
     "learner": {
         "batch_size": 32,
         "gamma": 0.99,
@@ -30,7 +30,7 @@ PRESETS = {
         "learning_starts_env_steps": 10_000,
         "variant": {"name": "dqn", "double": True},
         "explore": {"start": 1.0, "end": 0.02, "decay_env_steps": 200_000},
-        "replay": {"capacity": 200_000, "n_step": 3},
+        "replay": {"capacity": 200_000, "n_step": 3, "truncated_share": 0.001},
         "learner": {
             "batch_size": 32,
             "gamma": 0.99,

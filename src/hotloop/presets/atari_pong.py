@@ -17,7 +17,7 @@ PRESETS = {
         },
         "variant": {"name": "dqn", "double": True},
         "explore": {"start": 1.0, "end": 0.02, "decay_env_steps": 60_000},
-        "replay": {"capacity": 100_000, "n_step": 3},
+        "replay": {"capacity": 100_000, "n_step": 3, "truncated_share": 0.001},
         "learner": {
             "batch_size": 32,
             "gamma": 0.99,

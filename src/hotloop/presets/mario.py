@@ -17,7 +17,7 @@ PRESETS = {
         },
         "variant": {"name": "dqn", "double": True},
         "explore": {"start": 1.0, "end": 0.03, "decay_env_steps": 60_000},
-        "replay": {"capacity": 60_000, "n_step": 3},
+        "replay": {"capacity": 60_000, "n_step": 3, "truncated_share": 0.001},  # the game's clock cuts nothing
         "learner": {
             "batch_size": 32,
             "gamma": 0.95,
@@ -38,7 +38,7 @@ PRESETS = {
         "variant": {"name": "dqn", "double": True},
         "explore": {"start": 1.0, "end": 0.1, "decay_env_steps": 200_000},
         # Theirs were prioritised, alpha 0.6 and beta 0.4; these are uniform until the replay can do that.
-        "replay": {"capacity": 10_000},
+        "replay": {"capacity": 10_000, "truncated_share": 0.001},
         "learner": {
             "batch_size": 256,
             "gamma": 0.95,
