@@ -12,6 +12,8 @@ import select
 import shutil
 import signal
 import socket
+import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -203,3 +205,19 @@ def _host(line: str) -> str:
     """Of a request as a proxy sees it: CONNECT host:port HTTP/1.1, or GET http://host/path HTTP/1.1."""
     address = line.split(" ")[1] if " " in line else line
     return address.partition("://")[2].partition("/")[0] if "://" in address else address.partition(":")[0]
+
+
+def picture(report: Path, out: Path, width: int = 1200, height: int = 1282) -> None:
+    """The top of a report as PNG: python -m tests.report.browser RUN/report.html docs/report.png"""
+    with tempfile.TemporaryDirectory() as folder:
+        browser = Browser(Path(folder))
+        try:
+            browser.call("Emulation.setScrollbarsHidden", {"hidden": True})
+            browser.open(report, width, height)
+            browser.screenshot(out, whole=False)
+        finally:
+            browser.close()
+
+
+if __name__ == "__main__":
+    picture(Path(sys.argv[1]), Path(sys.argv[2]))
