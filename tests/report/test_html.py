@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,15 @@ def test_settings_are_told_apart_by_what_differs(tmp_path):
     keys = re.findall(r'data-colour="(\d)"><i class="line c\d"></i>([^<]*)', page.source.partition("<figure")[2])
     assert keys[:2] == [("0", "learning_rate 0.001"), ("1", "learning_rate 0.0001")]
     assert "Differs learning_rate 0.001 learning_rate 0.0001 learner.optimizer.learning_rate 0.001 0.0001" in page.words
+
+
+def test_options_that_change_nothing_do_not_part_runs(tmp_path):
+    from hotloop.config import TrainConfig
+
+    assert set(reading.INDIFFERENT) <= {f.name for f in fields(TrainConfig)}
+    runs = [finished(tmp_path / "a", 0), finished(tmp_path / "b", 1, {"tensorboard": True, "report": False})]
+    (group,) = curves.grouped([reading.read(r) for r in runs])["snake"]
+    assert len(group.runs) == 2
 
 
 def test_other_workloads_have_a_section_of_their_own(tmp_path):

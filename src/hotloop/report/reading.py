@@ -18,10 +18,10 @@ from hotloop.report.phases import Phases, from_columns, from_trace
 from hotloop.run import RunFolder
 
 DOCTOR = "doctor.json"
-# Options of which neither the learning nor the speed of a run depends: runs that differ here are repeats.
+# Options on which neither the learning nor the speed of a run depends: runs that differ here are repeats.
 INDIFFERENT = (
     *("seed", "log_every_env_steps", "evaluate_every_env_steps", "evaluate_episodes"),
-    *("checkpoint_every_env_steps", "keep_checkpoints", "tensorboard"),
+    *("checkpoint_every_env_steps", "keep_checkpoints", "tensorboard", "report"),
 )
 
 Columns = dict[str, np.ndarray]  # key of metrics, nested ones as a/b -> [rows] float64, NaN where a row has none
