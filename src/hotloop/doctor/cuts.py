@@ -87,9 +87,10 @@ def _function(case: Case, chosen: Iterable[Placed]) -> dict[str, Any] | None:
             inside[function] += placed.ns * (id(placed) in ours)
         for i, function in enumerate(reversed(below)):
             depth[function] = min(depth.get(function, i), i)
+    above = _above_loop(case)
     fitting = [
         f for f, ns in inside.items()
-        if ns >= MOST_OF * wanted and whole[f] <= MORE * wanted and _can_be_cached(f)
+        if ns >= MOST_OF * wanted and whole[f] <= MORE * wanted and f not in above and _can_be_cached(f)
     ]  # fmt: skip
     if not fitting:
         return None
@@ -105,6 +106,16 @@ def _below_loop(case: Case, placed: Placed) -> list[Function]:
             break
         if frame.function.name != "<module>" and "/torch/" not in frame.function.file:
             out.append(frame.function)
+    return out
+
+
+def _above_loop(case: Case) -> set[Function]:
+    """The training loop's own function, and what calls it."""
+    out: set[Function] = set()
+    for placed in case.placed if case.loop is not None else ():
+        functions = [f.function for f in placed.place.frames]
+        if case.loop is not None and case.loop.function in functions:
+            out |= set(functions[functions.index(case.loop.function) :])
     return out
 
 

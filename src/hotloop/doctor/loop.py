@@ -42,7 +42,7 @@ def find_loop(places: Iterable[Weighed]) -> Loop | None:
         return None
     step_at = stepping[-1] if stepping else None
     if len(chains) == 1:
-        return Loop(chains[0][-1].function, step_at)
+        return Loop(_looping(chains[0]).function, step_at)
     shared = None
     for a, b in zip(*chains, strict=False):
         if a.function != b.function:
@@ -51,6 +51,16 @@ def find_loop(places: Iterable[Weighed]) -> Loop | None:
         if a.line != b.line:
             break
     return Loop(shared, step_at) if shared else Loop(chains[0][-1].function, step_at)
+
+
+def _looping(way: Sequence[Frame]) -> Frame:
+    """Where steps and updates are not both seen: the innermost function that makes these calls in a loop of its own."""
+    for frame in reversed(way):
+        text = source(frame.function.file)
+        statement = text.statement(frame.function, frame.line)
+        if statement is not None and text.loops(statement):
+            return frame
+    return way[-1]
 
 
 def _heaviest(places: Iterable[Weighed], under: tuple[str, ...]) -> tuple[Frame, ...]:

@@ -42,7 +42,7 @@ def judged(
     patient: Patient, script: str, code: int, watched: Watched, case: Case, findings: Sequence[Finding], tried: Tried,
     worth: float,
 ) -> dict[str, Any]:  # fmt: skip
-    aside = [f for f in findings if f.tier in ("waste", "slow") and f.measured_gain is not None and f.gain < worth]
+    aside = [f for f in findings if _for_nothing(f, worth)]
     return {
         **bare(patient, script, code, "", watched), "verdict": _verdict(watched, case), **_seen(watched),
         "does": _does(case), "throughput": _throughput(case), "shares": case.shares,
@@ -52,6 +52,13 @@ def judged(
         "overhead": tried.overhead, "disturbed": tried.disturbed, "hottest": _hottest(case),
         "judged_s": case.phases.seconds,
     }  # fmt: skip
+
+
+def _for_nothing(finding: Finding, worth: float) -> bool:
+    """Tried, and it gave less than it is worth; not so where what was predicted is within what was measured."""
+    if finding.tier not in ("waste", "slow") or finding.interval is None or finding.gain >= worth:
+        return False
+    return finding.interval[1] < (finding.predicted_gain or worth)
 
 
 def _verdict(watched: Watched, case: Case | None) -> str:

@@ -30,6 +30,7 @@ EXIT_CODES = {
     NOTHING: "the script ran, but neither an env step nor an update was seen",
     FAILED: "the script failed before there was anything to judge",
 }
+EXPLAINS = {("growing_copies", "early_float"), ("growing_copies", "replay_objects"), ("early_float", "replay_objects")}
 WORTH = 1.02  # a remedy that gives less is said to give nothing
 LEAST_TRIALS_S = 2.5
 WHOLE = 0.25  # of the time, for a remedy that cannot be switched while the script runs
@@ -89,7 +90,17 @@ def diagnosed(case: Case) -> list[Finding]:
     for module in pkgutil.iter_modules(diagnoses.__path__):
         if not module.name.startswith("_"):
             found += importlib.import_module(f"{diagnoses.__name__}.{module.name}").find(case)
-    return in_order(found)
+    return in_order(_once(found))
+
+
+def _once(found: Sequence[Finding]) -> list[Finding]:
+    """Of two findings that would leave out the very same, the one that explains more."""
+    out = []
+    for finding in found:
+        rivals = [f for f in found if f.trial and finding.trial and (f.file, f.line) == (finding.file, finding.line)]
+        if not any((a, finding.name) in EXPLAINS for a in (f.name for f in rivals)):
+            out.append(finding)
+    return out
 
 
 # --- trials ----------------------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ START_S = 1.5  # of a run that are not trials, beside what it takes until it lea
 LEAST_S = 2.0
 HUNG_S = 4.0  # and 20 stretches: nothing written for so long
 WATCHED = Trial("watched")  # the doctor's own probes, tried as if they were a remedy
+IDLE = Trial("idle")  # the probes there and switched off: what remedies that act where a probe stands are held against
+BY_PROBES = frozenset(("skip_calls", "plain_text", "no_grad", "kept_forwards"))
 RESAMPLES = 2000
 
 
@@ -51,10 +53,11 @@ def try_all(
     until = time.monotonic() + seconds
     ratios: dict[int, list[float]] = defaultdict(list)
     broke: dict[int, str] = {}
-    sides = [WATCHED, *trials]
+    sides = [WATCHED, *([IDLE] if any(t.remedy in BY_PROBES for t in trials) else []), *trials]
+    own = len(sides) - len(trials)
     attempt = 0
     while (left := until - time.monotonic()) > LEAST_S:
-        numbers = [n for n in range(len(sides)) if n - 1 not in broke]
+        numbers = [n for n in range(len(sides)) if n - own not in broke]
         attempt += 1
         part = folder / f"trials-{attempt}"
         culprit, words = _run(patient, part, [sides[n] for n in numbers], learning, left, start_s)
@@ -63,12 +66,17 @@ def try_all(
             ratios[numbers[i]] += values
         if culprit is None and not found:
             break
-        if culprit is not None and numbers[culprit]:
-            broke[numbers[culprit] - 1] = words
-    gains = {n: gain_of(values) for n, values in ratios.items() if len(values) >= 2}
-    watched = gains.pop(0, None)
+        if culprit is not None and numbers[culprit] >= own:
+            broke[numbers[culprit] - own] = words
+    if own > 1 and len(ratios[1]) >= 2:
+        idle = median(ratios[1])
+        for n in range(own, len(sides)):
+            if sides[n].remedy in BY_PROBES:
+                ratios[n] = [ratio / idle for ratio in ratios[n]]
+    gains = {n - own: gain_of(values) for n, values in ratios.items() if len(values) >= 2}
+    watched = gains.get(-own)
     return Tried(
-        {n - 1: gain for n, gain in gains.items() if n - 1 not in broke}, broke,
+        {n: gain for n, gain in gains.items() if n >= 0 and n not in broke}, broke,
         None if watched is None else 1 / watched.gain - 1, disturbed(folder),
     )  # fmt: skip
 
@@ -79,7 +87,7 @@ def _run(
     """One run until the time is up: (the side at work when the script broke, what happened)."""
     stretch = min(max((left - start_s - START_S) / (2 * len(sides) * ROUNDS), STRETCH_S[0]), STRETCH_S[1])
     control: dict[str, Any] = {
-        "sides": [{"remedy": s.remedy, "settings": s.settings} for s in sides],
+        "sides": [{"remedy": s.remedy, "settings": s.settings, "by_probes": s.remedy in BY_PROBES} for s in sides],
         "learning": learning,
         "stretch_s": stretch,
     }

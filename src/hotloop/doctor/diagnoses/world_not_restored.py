@@ -71,12 +71,13 @@ def _accumulates(rows: list[list[Any]]) -> bool:
 
 
 def _intact(case: Case) -> float | None:
-    """The speed of the first piece, over that of the whole: what is left when the world stays as it was."""
-    pieces = case.throughput.pieces
-    if not pieces:
+    """The speed if the environment always took per step what it took in the first third of the run."""
+    thirds = case.thirds()
+    if thirds is None or not case.env_steps or not thirds[0].env_steps:
         return None
-    mean = sum(rate for _, rate in pieces) / len(pieces)
-    return pieces[0][1] / mean if mean else None
+    whole = case.wall / case.env_steps
+    early, mean = (part.share_of_role("env") * part.wall / part.env_steps for part in (thirds[0], case))
+    return whole / (whole + early - mean)
 
 
 def _written(case: Case, name: str) -> tuple[str, int]:

@@ -159,8 +159,6 @@ def kept_forwards(doctor: Any, settings: dict[str, Any]) -> tuple[Switch, Switch
     return on, off
 
 
-BY_PROBES = {"skip_calls", "plain_text", "no_grad", "kept_forwards"}  # these act where a probe stands
-
 REMEDIES: dict[str, Callable[[Any, dict[str, Any]], tuple[Switch, Switch]]] = {
     "skip_calls": calls_instead,
     "plain_text": plain_text,

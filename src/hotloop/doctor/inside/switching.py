@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 from . import leaving_out
 from .recorder import WINDOW_NS, ident, now
-from .remedies import BY_PROBES, REMEDIES
+from .remedies import REMEDIES
 
 SETTLING_NS = 400_000_000  # after the first update
 GAUGING_NS = (300_000_000, 2_000_000_000)  # least and most time in which the length of a stretch is found
@@ -87,8 +87,10 @@ class Switching:
             return gate.on, gate.off
         if name == "watched":
             return self.watched, self.unwatched
+        if name == "idle":
+            return lambda: self.probes(True), lambda: self.probes(False)
         on, off = REMEDIES[name](self.doctor, side["settings"])
-        if name not in BY_PROBES:
+        if not side["by_probes"]:
             return on, off
         return lambda: (self.probes(True), on()), lambda: (off(), self.probes(False))
 

@@ -149,9 +149,7 @@ def tensors(doctor: Any, torch: Any) -> None:
     for name in HOST:
         if hasattr(Tensor, name):
             patches.put(Tensor, name, tiny(rec, name, getattr(Tensor, name), caller), tiny=True)
-    inside = [False]
-    for name in ("__repr__", "__format__"):
-        patches.put(Tensor, name, outermost(inside, timed(rec, "format", getattr(Tensor, name), caller)))
+    patches.put(Tensor, "__repr__", timed(rec, "format", Tensor.__repr__, caller))  # __format__ calls it too
     patches.put(torch, "save", timed(rec, "save", torch.save, caller))
     backward = timed(rec, "backward", torch.autograd.backward, caller)
 
@@ -170,22 +168,6 @@ def tensors(doctor: Any, torch: Any) -> None:
     patches.put(torch.autograd, "backward", like(torch.autograd.backward, counted))
     if hasattr(torch, "compile"):
         patches.put(torch, "compile", noticed(rec, "torch.compile", torch.compile))
-
-
-def outermost(inside: list[bool], probe: Any) -> Any:
-    """A tensor's text is made of those of its numbers, by the same methods: only the whole is timed."""
-    real = probe.__wrapped__
-
-    def whole(*args: Any, **kwargs: Any) -> Any:
-        if inside[0]:
-            return real(*args, **kwargs)
-        inside[0] = True
-        try:
-            return probe(*args, **kwargs)
-        finally:
-            inside[0] = False
-
-    return like(real, whole)
 
 
 def noticed(rec: Any, what: str, real: Any) -> Any:
