@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -364,6 +365,13 @@ def test_a_strange_folder_is_reported(tmp_path, name):
     page = report(run)
     assert "snake" in page.words
     report(run, finished(tmp_path / "b", 1), out=tmp_path / "both.html")
+
+
+def test_a_folder_may_have_any_name(tmp_path, monkeypatch):
+    odd = finished(tmp_path / os.fsdecode(b"odd \xff name"))
+    assert "odd \\udcff name" in report(odd).words
+    monkeypatch.chdir(finished(tmp_path / "here"))
+    assert '"y":["here"]' in report(Path(".")).scripts[0]
 
 
 def test_files_that_are_damaged_are_named(tmp_path):

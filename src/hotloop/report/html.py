@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib.util
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -82,12 +82,13 @@ def _asset(name: str) -> str:
 @cache
 def _plotly() -> str:
     """The bundle that plotly's Python package brings along, found without importing it."""
-    files = importlib.metadata.files("plotly") or []
-    path = next((f.locate() for f in files if f.name == "plotly.min.js"), None)
+    spec = importlib.util.find_spec("plotly")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    path = next((p for f in folders if (p := Path(f) / "package_data" / "plotly.min.js").is_file()), None)
     if path is None:
         raise UserError("plotly's plotly.min.js is not installed; pip install --force-reinstall plotly")
     # Nothing in today's bundle ends a script element; in a later one, the escape means the same in any string.
-    return Path(str(path)).read_text("utf-8").replace("</script", "<\\/script")
+    return path.read_text("utf-8").replace("</script", "<\\/script")
 
 
 # --- the body --------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        return Path(self.path).name or self.path
+        return Path(self.path).resolve().name or self.path
 
     @property
     def workload(self) -> str:
