@@ -3,22 +3,23 @@
 PRESETS = {
     "default": {
         "lanes": 64,
-        "total_env_steps": 60_000,
+        "total_env_steps": 40_000,
         "samples_per_step": 4.0,
         "learning_starts_env_steps": 1_280,
         "network": {"name": "residual_cnn", "channels": 16, "dilations": [1, 2], "pool": True, "shortcut": True},
         "variant": {"name": "dqn"},
         "explore": {"start": 0.3, "end": 0.05, "decay_env_steps": 3_000},
-        "replay": {"capacity": 20_000, "n_step": 1},
+        "replay": {"capacity": 20_000, "n_step": 3},
         "learner": {
             "batch_size": 32,
             "gamma": 1.0,
             "target_every_updates": 200,
             "optimizer": {"learning_rate": 2e-3, "learning_rate_end": 0.0},
         },
-        # Rewards of 300 fires are little but the breaks' doing; unscaled, since weights move by about the learning rate
-        # per update, and values of 10 are farther away than the differences between cells that matter.
-        "env": {"fires": 300, "evaluation_fires": 50},
+        # With 1,000 fires that both reward and are shown, what helps against them helps against others: with 300, 5 %
+        # more burnt on held-out fires than on these, with 1,000, 1.5 %. Rewards stay unscaled: a weight moves by about
+        # the learning rate per update, and values of 10 would be farther away than what tells cells apart.
+        "env": {"fires": 1000, "evaluation_fires": 50},
     },
     # As in the seed: 50×50 cells, 10 breaks between two rounds of 10 fires, 200 breaks, Adam 1e-4, gamma .95, batch 32,
     # norm of gradients 10, BatchNorm, target copied every 1,000 updates, epsilon × .995 per update down to .01.
