@@ -14,6 +14,7 @@ import numpy as np
 
 from bench.measure import Row, stage
 
+LONG = True  # run only where it is named
 LANDSCAPES, FIRES, SEEDS = 100, 50, 3
 HELD_OUT_SEED = 0  # of the evaluation; training draws from other streams whatever its seed
 
