@@ -1,6 +1,8 @@
 """wildfire: fuel breaks on a landscape, within a budget, so that as little as possible burns. Owns the rules, the
-observation, the measures and the reference policy. Landscapes, files of them and fires are in `_wildfire_*`.
-Breaks are kept apart from the landscape, which nothing writes into until the next episode draws another."""
+observation, the measures and the reference policy; landscapes, their files, fires and episodes are in `_wildfire_*`.
+Breaks lie over the landscape, which nothing writes into until the next episode. An action is always one cell: several
+breaks at once (`cells_per_step`) are as many env steps between two rounds of fires. Fires are drawn per episode and
+not per step, so that rewards add up to what the breaks spared; the budget ends an episode, nothing cuts one."""
 
 from __future__ import annotations
 
