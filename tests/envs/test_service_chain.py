@@ -83,7 +83,7 @@ def compare(options: Options, steps: int, policy: str, lanes: int = 2, seed: int
 @pytest.mark.parametrize("policy", ["any", "legal", "busy", "tidy"])
 def test_like_the_reference_with_few_actions(policy):
     """Few actions in a millisecond: short episodes, in which nearly all requests are dropped."""
-    seen = compare(Options(actions_per_step=3, traffic_ms=21), 600, policy)
+    seen = compare(Options(actions_per_step=3, traffic_ms=21), 400, policy)
     assert seen["ends"] >= 2 and seen["dropped"] > 1000
     assert policy != "any" or (seen["invalid"] > 100 and seen["needed"] > 0)
 
@@ -188,3 +188,27 @@ def test_traffic_is_the_same_whatever_is_done():
             env.step(np.full(3, action, np.int32), out)
         generated.append(env.state()["generated"].tolist())
     assert generated[0] == generated[1]
+
+
+# --- what people see -------------------------------------------------------------------------------------------------
+
+
+def test_text_and_picture():
+    env = make(Options(3, 3, actions_per_step=20, traffic_ms=9), 2)
+    out = new_steps(env.spec, 2)
+    env.reset(3, out)
+    policy = heuristic(Options(3, 3, actions_per_step=20, traffic_ms=9), env)
+    first, before = env.render(1), env.picture(1)
+    assert first.startswith("0.00 ms") and " 0 satisfied" in first
+    for _ in range(90):
+        env.step(policy(out.obs, out.mask), out)
+    text, picture, state = env.render(1), env.picture(1), env.state()
+    generated, satisfied, active = (int(state[n][1].sum()) for n in ("generated", "satisfied", "active"))
+    assert text.startswith(f"4.50 ms, {generated} requests: {satisfied} satisfied, {active} active")
+    lines = text.splitlines()
+    assert [line[0] == ">" for line in lines[3:6]] == [d == state["current"][1] for d in range(3)]
+    cpu, free = state["cpu"][1], state["free_cpu"][1]
+    assert all(f"{cpu[d] - free[d]} of {cpu[d]} GHz" in lines[3 + d] for d in range(3))
+    assert all(name in text for name in reference.KINDS) and max(map(len, lines)) <= 120
+    assert picture.dtype == np.uint8 and picture.shape == before.shape and picture.shape[2] == 3
+    assert (picture != before).any()

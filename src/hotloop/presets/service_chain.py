@@ -2,15 +2,17 @@
 
 from typing import Any
 
+# The lanes play their games in step, so the replay must hold a whole episode of each, of up to 20,000 actions: with
+# less it forgets how games begin while all of them end. See LOG.md.
 _DEFAULT: dict[str, Any] = {
-    "lanes": 64,
-    "total_env_steps": 3_000_000,
+    "lanes": 32,
+    "total_env_steps": 2_500_000,
     "samples_per_step": 1.0,
     "learning_starts_env_steps": 50_000,
     "network": {"name": "service_chain", "head": "dueling"},
     "variant": {"name": "dqn", "double": True},
-    "explore": {"start": 1.0, "end": 0.01, "decay_env_steps": 500_000},
-    "replay": {"capacity": 400_000, "n_step": 10},
+    "explore": {"start": 1.0, "end": 0.02, "decay_env_steps": 800_000},
+    "replay": {"capacity": 700_000, "n_step": 10},
     "learner": {
         "batch_size": 64,
         "gamma": 0.99,
