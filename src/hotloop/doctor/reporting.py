@@ -14,6 +14,7 @@ from hotloop.doctor.watching import Watched, how_it_ended
 
 KEPT_LINES = 12  # of what a script printed that failed
 SPOTS = 8
+FELT = 1.06  # a predicted gain that trials tell from none
 LEAST_S = 1.0  # below this, where the time went says nothing
 
 
@@ -55,10 +56,10 @@ def judged(
 
 
 def _for_nothing(finding: Finding, worth: float) -> bool:
-    """Tried, and it gave less than it is worth; not so where what was predicted is within what was measured."""
-    if finding.tier not in ("waste", "slow") or finding.interval is None or finding.gain >= worth:
+    """Tried, and what should have been felt was not; of a few percent no few rounds can say so."""
+    if finding.tier not in ("waste", "slow") or finding.measured_gain is None:
         return False
-    return finding.interval[1] < (finding.predicted_gain or worth)
+    return finding.gain < worth and (finding.predicted_gain is None or finding.predicted_gain > FELT)
 
 
 def _verdict(watched: Watched, case: Case | None) -> str:

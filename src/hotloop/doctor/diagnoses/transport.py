@@ -68,7 +68,8 @@ def _dropped(case: Case) -> list[Finding]:
             if probe.what == "refused" and probe.detail[1:3] == ("put", "Full"):
                 refused[probe] += number
         put |= {p: t for p, t in totals(everything).items() if p.what in QUEUES and p.detail[:1] == ("put",)}
-    lost, tried = sum(refused.values()), sum(t.calls for t in put.values())
+    lost = sum(refused.values())
+    tried = max(lost, sum(t.calls for t in put.values()))
     if lost < 10 or lost < 0.01 * tried:
         return []
     probe = max(refused, key=lambda p: refused[p])
