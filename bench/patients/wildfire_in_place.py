@@ -11,7 +11,7 @@ from torch import nn
 
 torch.set_num_threads(1)
 SIZE, TICKS, STEPS, LANES = 40, 60, 10, 4
-NON_BURNABLE = 91
+NON_BURNABLE, KEPT = 91, 1200
 
 
 class Landscape:
@@ -98,13 +98,13 @@ class Trainer:
         self.stored += 1
 
     def remember(self, burned):
-        """Every map of a fire, for later."""
+        """The latest maps of fires, for later."""
         if "seen" in self.fixed:
             if not len(self.seen):
-                self.seen = np.zeros((20_000, SIZE, SIZE), np.float32)
+                self.seen = np.zeros((KEPT, SIZE, SIZE), np.float32)
             self.seen[self.stored % len(self.seen)] = burned
         else:
-            self.seen = np.concatenate([self.seen, burned[None].astype(np.float32)])  # <- B
+            self.seen = np.concatenate([self.seen, burned[None].astype(np.float32)])[-KEPT:]  # <- B
 
     def train(self):
         rows = self.rng.integers(min(self.stored, 2000), size=8)

@@ -20,7 +20,7 @@ from hotloop.doctor.case import Case, case_of
 from hotloop.doctor.finding import Finding, Trial, in_order
 from hotloop.doctor.patient import Patient, python_works
 from hotloop.doctor.trying import Gain, Tried, try_all
-from hotloop.doctor.watching import Watched, watch
+from hotloop.doctor.watching import watch
 
 DURATION_S = 30.0
 DONE, UNUSABLE, NOTHING, FAILED = 0, 2, 3, 4
@@ -33,8 +33,8 @@ EXIT_CODES = {
 EXPLAINS = {("growing_copies", "early_float"), ("growing_copies", "replay_objects"), ("early_float", "replay_objects")}
 WORTH = 1.02  # a remedy that gives less is said to give nothing
 LEAST_TRIALS_S = 2.5
-WHOLE = 0.25  # of the time, for a remedy that cannot be switched while the script runs
-WHOLE_SEEN = 0.5  # of that run, at least, or nothing is concluded from it
+WHOLE = 0.4  # of the time, for a remedy that cannot be switched while the script runs
+LEAST_WHOLE_S = 2.0  # of learning in that run, or nothing is concluded from it
 
 
 def examine(
@@ -68,7 +68,7 @@ def examined(script: str, args: Sequence[str], *, duration_s: float, python: str
         case = case_of(watched.recordings, patient.script)
         if case.phases.kind == "running":
             return reporting.unjudged(patient, script, FAILED if watched.failed else NOTHING, watched, case)
-        findings, tried = _tried(patient, folder, case, watched, began + duration_s)
+        findings, tried = _tried(patient, folder, case, began + duration_s)
         return reporting.judged(patient, script, DONE, watched, case, findings, tried, WORTH)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -106,7 +106,7 @@ def _once(found: Sequence[Finding]) -> list[Finding]:
 # --- trials ----------------------------------------------------------------------------------------------------------
 
 
-def _tried(patient: Patient, folder: Path, case: Case, watched: Watched, until: float) -> tuple[list[Finding], Tried]:
+def _tried(patient: Patient, folder: Path, case: Case, until: float) -> tuple[list[Finding], Tried]:
     """The findings with what their remedies gave, in order."""
     findings = diagnosed(case)
     if until - time.monotonic() < LEAST_TRIALS_S:
@@ -114,7 +114,7 @@ def _tried(patient: Patient, folder: Path, case: Case, watched: Watched, until: 
     whole = [i for i, f in enumerate(findings) if f.trial is not None and f.trial.whole]
     length = until - time.monotonic()
     for i in whole[:1]:
-        gain = _whole(patient, folder, findings[i].trial, case, WHOLE * watched.ending.seconds + WHOLE * length)
+        gain = _whole(patient, folder, findings[i].trial, case, WHOLE * length)
         if gain is not None:
             findings[i] = findings[i].measured(gain.gain, (gain.low, gain.high), gain.rounds)
     switched = [i for i, f in enumerate(findings) if f.trial is not None and not f.trial.whole]
@@ -141,7 +141,7 @@ def _whole(patient: Patient, folder: Path, trial: Trial | None, case: Case, seco
         return None
     other = case_of(again.recordings, case.script)
     last = other.phases.seconds
-    if not last or last < WHOLE_SEEN * min(seconds, case.phases.seconds) or not case.env_steps or not other.env_steps:
+    if last < LEAST_WHOLE_S or not case.env_steps or not other.env_steps:
         return None
     before, seen = case.phases.before, 0.0
     end = case.phases.judged[-1]

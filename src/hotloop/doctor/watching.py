@@ -36,12 +36,13 @@ class Watched:
 
 
 def watch(patient: Patient, folder: Path, seconds: float, restore: tuple[str, ...] = ()) -> Watched:
-    """Ends after ENOUGH of the seconds where learning was seen by then, or else a little later."""
+    """Ends after ENOUGH of the seconds where learning was seen by then, or else a little later. restore: names of
+    arrays that are put back at every reset; such a run takes all its seconds."""
     learning = Learning(folder)
 
     def enough(at: float) -> bool:
         began = learning.began(at)
-        if at < ENOUGH * seconds:
+        if restore or at < ENOUGH * seconds:
             return False
         return at >= MOST * seconds or (began is not None and at - began >= LEAST_OF_LEARNING_S)
 

@@ -14,7 +14,7 @@ from hotloop.doctor.roles import Placed
 from hotloop.doctor.source import is_own, source
 from hotloop.doctor.weighing import TINY
 
-LEAST = 0.02
+LEAST = 0.01
 PER_ROUND = 4.0  # copies per batched step or update that are no loop
 
 

@@ -14,6 +14,7 @@ from .remedies import REMEDIES
 SETTLING_NS = 400_000_000  # after the first update
 GAUGING_NS = (300_000_000, 2_000_000_000)  # least and most time in which the length of a stretch is found
 BURSTS = 4  # of updates that are to be seen in it
+TURNS = 64  # calls: longer turns than this are not waited for
 UPDATES = 8  # that a stretch has at least, where only updates are seen: what lies between them may come in turns
 NONE = -1
 Switch = Callable[[], Any]
@@ -31,6 +32,7 @@ class Switching:
         self.gates = leaving_out.prepare(doctor, sides)
         self.switches: list[tuple[Switch, Switch]] = []
         self.thread = 0
+        self.lengths: list[int] = []
         self.calls = self.length = self.updates_seen = 0
         self.bursts: list[int] = []  # calls with updates since the one before, while the length is found
         self.stage = self.wait
@@ -74,12 +76,17 @@ class Switching:
         cycle = gaps[len(gaps) // 2] if gaps else 1
         length = max(1 if self.rec.env_calls else UPDATES, round(self.stretch_ns * calls / took))
         self.length = -(-length // cycle) * cycle
+        self.lengths = [self.whole(side["settings"].get("keep_one_in", 0) * cycle) for side in self.sides]
         self.switches = [self.made(number, side) for number, side in enumerate(self.sides)]
         self.probes(False)
         self.rec.row("stretch", self.length, cycle)
         self.rec.write()
         self.stage = self.count
         self.begin()
+
+    def whole(self, turns: int) -> int:
+        """A stretch of whole turns, where one in so many times is kept."""
+        return -(-self.length // turns) * turns if 0 < turns <= TURNS else self.length
 
     def made(self, number: int, side: dict[str, Any]) -> tuple[Switch, Switch]:
         gate, name = self.gates.get(number), side["remedy"]
@@ -95,7 +102,7 @@ class Switching:
         return lambda: (self.probes(True), on()), lambda: (off(), self.probes(False))
 
     def count(self) -> None:
-        if self.calls - self.from_calls >= self.length:
+        if self.calls - self.from_calls >= (self.length if self.side == NONE else self.lengths[self.side]):
             self.switch()
 
     def switch(self) -> None:
