@@ -10,7 +10,7 @@ from tests.references.mario import averaged
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(60, 240), st.integers(60, 240), st.data(), st.integers(0, 2**32 - 1))
+@given(st.integers(80, 240), st.integers(80, 240), st.data(), st.integers(0, 2**32 - 1))
 def test_small_pixels_are_the_mean_of_their_area(height, width, data, seed):
     size = data.draw(st.integers(-(-max(height, width) // 3), min(height, width)))
     rng = np.random.default_rng(seed)

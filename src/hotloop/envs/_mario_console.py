@@ -75,8 +75,10 @@ class Console:
         except BaseException:
             self.close()  # at once: the traceback would keep the emulator, and no other could be opened
             raise
-        self._noise = self.machine.get_state().index(b"NREG") + 8  # after its tag and length
-        self.start = self.save()
+        state = self.machine.get_state()
+        self._noise = state.index(b"NREG") + 8  # after its tag and length
+        self.start = np.zeros(len(state), np.uint8)
+        self.save(self.start)
         self.start_screen = self.machine.get_screen()
         self.start_x = self.look()["x_in_page"]
 
@@ -99,12 +101,11 @@ class Console:
     def press(self, mask: np.ndarray) -> None:
         self.machine.set_button_mask(mask, 0)
 
-    def save(self) -> np.ndarray:
-        """The machine's state [bytes] uint8. Two bytes of the sound's noise, which the core does not restore and
+    def save(self, out: np.ndarray) -> None:
+        """The machine's state → out [bytes] uint8. Two bytes of the sound's noise, which the core does not restore and
         nothing reads, are left out, so that the same game has the same state."""
-        state = np.frombuffer(self.machine.get_state(), np.uint8).copy()
-        state[self._noise : self._noise + 2] = 0
-        return state
+        out[:] = np.frombuffer(self.machine.get_state(), np.uint8)
+        out[self._noise : self._noise + 2] = 0
 
     def load(self, state: np.ndarray, holder: object) -> None:
         self.machine.set_state(state.tobytes())

@@ -34,13 +34,12 @@ class Shrink:
 
     def __init__(self, height: int, width: int, size: int) -> None:
         self._down, self._across = _shares(height, size), _shares(width, size)
-        self._brighter = np.zeros((height, width * 3), np.uint8)
-        self._rows = np.zeros((size, width * 3), np.uint16)
-        self._grey = np.zeros((size, width), np.uint32)
+        self._shape = height, width * 3
+        self._row, self._grey = np.zeros(width * 3, np.uint16), np.zeros(width, np.uint32)
 
     def __call__(self, first: np.ndarray, second: np.ndarray, out: np.ndarray) -> None:
-        np.maximum(first.reshape(self._brighter.shape), second.reshape(self._brighter.shape), out=self._brighter)
-        _shrink(self._brighter, *self._down, *self._across, self._rows, self._grey, out)
+        one, two = first.reshape(self._shape), second.reshape(self._shape)
+        _shrink(one, two, *self._down, *self._across, self._row, self._grey, out)
 
 
 _TAPS = 4  # pixels that one pixel of the result is made of, at the most: written out, since that vectorises
@@ -62,21 +61,24 @@ def _shares(long: int, short: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @kernel
-def _shrink(screen, first_row, down, first_column, across, rows, grey, out):
-    """screen [H, W*3], rows [size, W*3], grey [size, W], out [size, size]. Rows first: neighbours in memory are then
-    treated alike, which is what a vector unit does."""
-    for i in range(rows.shape[0]):
-        a, b, c, d = np.uint16(down[0, i]), np.uint16(down[1, i]), np.uint16(down[2, i]), np.uint16(down[3, i])
-        y = first_row[i]
-        for j in range(rows.shape[1]):
-            rows[i, j] = a * screen[y, j] + b * screen[y + 1, j] + c * screen[y + 2, j] + d * screen[y + 3, j]
-    for i in range(grey.shape[0]):
-        for x in range(grey.shape[1]):
-            red, green, blue = rows[i, 3 * x], rows[i, 3 * x + 1], rows[i, 3 * x + 2]
-            grey[i, x] = (np.uint32(RED) * red + np.uint32(GREEN) * green + np.uint32(BLUE) * blue) >> np.uint32(8)
+def _shrink(one, two, first_row, down, first_column, across, row, grey, out):
+    """one, two [H, W*3], row [W*3], grey [W], out [size, size]. One row of the result after the other, so that what is
+    between stays near; along it neighbours in memory are treated alike, which is what a vector unit does."""
     a4, b4, c4, d4 = across[0], across[1], across[2], across[3]
     for i in range(out.shape[0]):
+        a, b, c, d = np.uint16(down[0, i]), np.uint16(down[1, i]), np.uint16(down[2, i]), np.uint16(down[3, i])
+        y = first_row[i]
+        for j in range(row.shape[0]):
+            row[j] = (
+                a * max(one[y, j], two[y, j])
+                + b * max(one[y + 1, j], two[y + 1, j])
+                + c * max(one[y + 2, j], two[y + 2, j])
+                + d * max(one[y + 3, j], two[y + 3, j])
+            )
+        for x in range(grey.shape[0]):
+            red, green, blue = row[3 * x], row[3 * x + 1], row[3 * x + 2]
+            grey[x] = (np.uint32(RED) * red + np.uint32(GREEN) * green + np.uint32(BLUE) * blue) >> np.uint32(8)
         for j in range(out.shape[1]):
             x = first_column[j]
-            total = a4[j] * grey[i, x] + b4[j] * grey[i, x + 1] + c4[j] * grey[i, x + 2] + d4[j] * grey[i, x + 3]
+            total = a4[j] * grey[x] + b4[j] * grey[x + 1] + c4[j] * grey[x + 2] + d4[j] * grey[x + 3]
             out[i, j] = (total + np.uint32(1 << 15)) >> np.uint32(16)

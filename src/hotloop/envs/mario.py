@@ -160,7 +160,7 @@ class _Mario:
         moved, native, end = self._emulate(console, lane, frame)
         lane[STUCK_FOR] = 0 if lane[BEST] != best else lane[STUCK_FOR] + 1
         if end == GOES_ON:
-            self._machine[i] = console.save()
+            console.save(self._machine[i])
             if 0 < options.stuck_env_steps <= lane[STUCK_FOR]:
                 end = STUCK
             elif options.recorded_starts:
