@@ -166,6 +166,22 @@ def test_a_lane_plays_the_same_for_any_number_of_processes_and_lanes():
         assert array.tobytes() == state[name][2:].tobytes(), name
 
 
+def test_the_machine_holds_nothing_of_the_memory_before_it():
+    """The core takes memory as it comes: in a process that has freed much of it, as in a fresh one."""
+    code = (
+        "import sys, hashlib, numpy as np\n"
+        "from hotloop.envs import _mario_console as console\n"
+        "used = [np.full(1 << k, int(sys.argv[1]), np.uint8) for k in range(6, 17) for _ in range(300)]\n"
+        "kept = used[::7]; del used\n"
+        "print(hashlib.sha1(console.console(console.find_rom('')).start).hexdigest())"
+    )
+    found = {
+        subprocess.run([sys.executable, "-c", code, fill], capture_output=True, text=True, check=True).stdout
+        for fill in ("0", "165")
+    }
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_state_continues_bit_for_bit(processes):
     options = Options(processes=processes, recorded_starts=0.5, frame=80)

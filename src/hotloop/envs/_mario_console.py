@@ -75,8 +75,13 @@ class Console:
         except BaseException:
             self.close()  # at once: the traceback would keep the emulator, and no other could be opened
             raise
-        state = self.machine.get_state()
+        state = bytearray(self.machine.get_state())
         self._noise = state.index(b"NREG") + 8  # after its tag and length
+        # The cartridge's own memory, which this game does not use, holds what was in the process's memory before.
+        rest = state.index(b"WRAM") + 8
+        size = int.from_bytes(state[rest - 4 : rest], "little")
+        state[rest : rest + size] = bytes(size)
+        self.machine.set_state(bytes(state))
         self.start = np.zeros(len(state), np.uint8)
         self.save(self.start)
         self.start_screen = self.machine.get_screen()
