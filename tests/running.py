@@ -79,7 +79,7 @@ def outcome(path: Path) -> tuple[str, str, list[Mapping[str, Any]]]:
     """All that two equal runs have in common: weights, every array of the last checkpoint, rows without clock."""
     folder = RunFolder.open(path)
     saved = checkpoint.load_latest(folder.checkpoints)
-    clocks = ("seconds", "env_steps_per_s", "updates_per_s")
+    clocks = ("seconds", "env_steps_per_s", "updates_per_s", "sections", "rss_mb")
     rows = [{k: v for k, v in row.items() if k not in clocks} for row in folder.read_metrics()]
     return folder.read_summary()["weights_sha256"], checkpoint.digest(saved.arrays), rows
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from hotloop.collect.episodes import Finished
 from hotloop.core.clock import FakeClock
-from hotloop.meter import Meter
+from hotloop.meter import Meter, Spent
+from hotloop.trace import Trace
 
 MS = 1_000_000
 
@@ -53,6 +54,7 @@ def test_a_row_is_what_happened_since_the_last(meter):
         "q": None,
         "grad_norm": None,
         "return_mean": 4.0,
+        "return_ci": pytest.approx([4 - 1.96 * 2**0.5 / 2**0.5, 4 + 1.96 * 2**0.5 / 2**0.5]),
         "length_mean": 4.0,
         "twice": 8.0,
     }
@@ -179,3 +181,18 @@ def test_rows_after_a_resume_are_those_of_a_run_that_went_on(before, after):
     for row in rows:
         del row["env_steps_per_s"], row["updates_per_s"]
     assert rows[0] == rows[1]
+
+
+def test_time_of_sections_between_two_rows_and_none_twice():
+    ticks = iter(range(0, 10**9, 1_000_000))
+    trace = Trace(16, clock=lambda: next(ticks))
+    trace.track("main")
+    spent, act = Spent(trace), trace.section("act")
+    with act:
+        pass
+    assert spent.since_last() == {"main/act": 0.001}
+    assert spent.since_last() == {"main/act": 0.0}
+    for _ in range(3):
+        with act:
+            pass
+    assert spent.since_last() == {"main/act": 0.003}

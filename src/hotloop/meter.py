@@ -11,9 +11,11 @@ import numpy as np
 from hotloop.collect.episodes import Finished
 from hotloop.core.clock import Clock, now_ns
 from hotloop.learn.step import STATS
+from hotloop.trace import Trace
 
 WINDOWS = 20  # a run's learning phase is cut into so many windows of equal env steps
 _RECENT = 100  # episodes whose mean return is shown
+_HALF_WIDTH = 1.96  # standard errors: 95 % of a normal distribution, which costs a row nothing
 _MARKS = 4_096  # points of the speed curve; when full, every second one is dropped
 
 
@@ -24,6 +26,7 @@ class Meter:
         self.measures = measures
         self.episodes = 0
         self.seconds_before = 0.0  # of training, by processes before a resume
+        self.resumed: list[int] = []  # env steps at which earlier processes were gone on from
         self.paused: dict[str, float] = {}  # what else the run spent time on -> seconds
         self._clock = clock
         self._started = clock()
@@ -95,13 +98,17 @@ class Meter:
         self._finished = []
         return self._recent
 
-    def _returns(self) -> dict[str, float | None]:
+    def _returns(self) -> dict[str, Any]:
         """Means over the newest episodes, the exploring ones of training."""
         if not self._newest():
-            return {"return_mean": None, "length_mean": None, **dict.fromkeys(self.measures)}
+            return {"return_mean": None, "return_ci": None, "length_mean": None, **dict.fromkeys(self.measures)}
         returns, lengths, measures = zip(*self._recent, strict=True)
+        mean, error = float(np.mean(returns)), 0.0
+        if len(returns) > 1:
+            error = float(np.std(returns, ddof=1)) / len(returns) ** 0.5
         return {
-            "return_mean": float(np.mean(returns)),
+            "return_mean": mean,
+            "return_ci": [mean - _HALF_WIDTH * error, mean + _HALF_WIDTH * error],
             "length_mean": float(np.mean(lengths)),
             **dict(zip(self.measures, map(_mean_of_known, zip(*measures, strict=True)), strict=True)),
         }
@@ -128,12 +135,28 @@ class Meter:
             "seconds": self.seconds_before + self.now() / 1e9,
             "recent": recent,
             "sums": self._sums.tolist(),
+            "resumed": self.resumed,
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         self.episodes, self.seconds_before = state["episodes"], state["seconds"]
         self._recent = [(r, n, np.array(m, np.float32)) for r, n, m in state["recent"]]
         self._sums[:] = state["sums"]
+        self.resumed = list(state["resumed"])
+
+
+class Spent:
+    """Where the time went between two rows, from the trace's exact totals."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._before: dict[str, int] = {}
+
+    def since_last(self) -> dict[str, float]:
+        """track/section -> seconds"""
+        now = {f"{t.track}/{t.name}": t.total_ns for t in self._trace.totals()}
+        before, self._before = self._before, now
+        return {name: round((ns - before.get(name, 0)) / 1e9, 6) for name, ns in now.items()}
 
 
 def _mean_of_known(values: Iterable[float]) -> float | None:

@@ -34,7 +34,16 @@ def gauges(pipeline: Pipeline) -> dict[str, Any]:
         "samples_per_step": pipeline.samples_per_step,
         "replay_size": pipeline.store.size,
         "refused_updates": pipeline.learner.refused,
+        "rss_mb": _resident_mb(),
     }
+
+
+def _resident_mb() -> float | None:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
 
 
 def greedy(pipeline: Pipeline, number: int) -> Played:
@@ -48,7 +57,11 @@ def greedy(pipeline: Pipeline, number: int) -> Played:
 def evaluation(pipeline: Pipeline, number: int) -> dict[str, Any]:
     """A greedy evaluation as columns of a row."""
     played = greedy(pipeline, number)
-    return {"eval_return_mean": float(played.returns.mean()), **{f"eval_{k}": v for k, v in _means(played).items()}}
+    return {
+        "eval_return_mean": float(played.returns.mean()),
+        "eval_return_ci": list(interval(played.returns)),
+        **{f"eval_{k}": v for k, v in _means(played).items()},
+    }
 
 
 def _means(played: Played) -> dict[str, float]:
@@ -96,6 +109,7 @@ def finish(
         "refused_updates": learner.refused,
         "exact": pipeline.exact,
         "stopped_by_signal": stopped_by,
+        "resumed_at_env_steps": meter.resumed,
         "report": REPORT if config.report else None,
         "weights_sha256": weights_digest(pipeline),
         "sections": {f"{s.track}/{s.name}": [s.calls, round(s.total_ns / 1e9, 6)] for s in trace.totals()},

@@ -13,7 +13,7 @@ from hotloop.config import TrainConfig
 from hotloop.core.errors import UserError
 from hotloop.core.options import to_dict
 from hotloop.learn.learner import NotFinite
-from hotloop.meter import Meter
+from hotloop.meter import Meter, Spent
 from hotloop.pipeline import Pipeline, build_pipeline
 from hotloop.run import Row, RunFolder, events
 from hotloop.stop import Stop
@@ -89,6 +89,7 @@ def loop(
     block is collected with the weights of the cycle before: nothing depends on timing."""
     collector, store, learner = pipeline.collector, pipeline.store, pipeline.learner
     update, wait, commit = trace.section("update"), trace.section("wait"), trace.section("commit")
+    spent = Spent(trace)
     while collector.env_steps < config.total_env_steps and not stop.asked:
         learns, updates = pipeline.learning(collector.env_steps), None
         if learns and config.overlap:
@@ -111,7 +112,7 @@ def loop(
         meter.cycle(env_steps, finished, stats)
         evaluates = _due(config.evaluate_every_env_steps, env_steps, pipeline)
         if evaluates or _due(config.log_every, env_steps, pipeline):
-            row = meter.row(env_steps, learner.updates) | outcome.gauges(pipeline)
+            row = meter.row(env_steps, learner.updates) | outcome.gauges(pipeline) | {"sections": spent.since_last()}
             if evaluates:
                 with meter.pause("evaluate"):
                     row |= outcome.evaluation(pipeline, learner.updates)
@@ -151,6 +152,7 @@ def _restore(found: checkpoint.Checkpoint, pipeline: Pipeline, meter: Meter, run
         )
     pipeline.set_state(found.arrays)
     meter.set_state(found.meta["meter"])
+    meter.resumed.append(found.env_steps)
     run.cut_metrics(found.env_steps)
     config, before = pipeline.config, run.read_config()["total_env_steps"]
     if config.total_env_steps != before:
