@@ -16,7 +16,7 @@ PRESETS = {
             "features": 256,
         },
         "variant": {"name": "dqn", "double": True},
-        "explore": {"start": 1.0, "end": 0.03, "decay_env_steps": 60_000},
+        "explore": {"start": 1.0, "end": 0.05, "decay_env_steps": 100_000},
         "replay": {"capacity": 60_000, "n_step": 3, "truncated_share": 0.001},  # the game's clock cuts nothing
         "learner": {
             "batch_size": 32,
