@@ -21,7 +21,7 @@ EXAMINE = (
 
 
 def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
-    runs, duration, pairs = (1, 24.0, 1) if quick else (RUNS, DURATION_S, PAIRS)
+    runs, duration, pairs = (1, 40.0, 1) if quick else (RUNS, DURATION_S, PAIRS)
     reports: dict[str, list[dict[str, Any]]] = {name: [] for name in (*PATIENTS, *HEALTHY)}
     for _ in range(runs):
         for name in reports:

@@ -36,13 +36,14 @@ class Watched:
 
 
 def watch(patient: Patient, folder: Path, seconds: float, restore: tuple[str, ...] = ()) -> Watched:
-    """Ends after ENOUGH of the seconds where learning was seen by then, or else a little later. restore: names of
+    """Ends after ENOUGH of the seconds where learning was seen by then, or else a little later; where there was no step
+    either, after all of them. restore: names of
     arrays that are put back at every reset; such a run takes all its seconds."""
     learning = Learning(folder)
 
     def enough(at: float) -> bool:
         began = learning.began(at)
-        if restore or at < ENOUGH * seconds:
+        if restore or at < ENOUGH * seconds or not learning.under_way:
             return False
         return at >= MOST * seconds or (began is not None and at - began >= LEAST_OF_LEARNING_S)
 
@@ -57,6 +58,7 @@ class Learning:
         self.folder = folder
         self.read: dict[Path, int] = {}
         self.at: float | None = None
+        self.under_way = False  # a step was seen, or an update
 
     def began(self, at: float) -> float | None:
         if self.at is None:
@@ -65,6 +67,7 @@ class Learning:
                     rows.seek(self.read.get(file, 0))
                     new = rows.read()
                 self.read[file] = self.read.get(file, 0) + len(new)
+                self.under_way |= b'["env"' in new or b'["optimizer"' in new
                 if b'["optimizer"' in new:
                     self.at = at
         return self.at
