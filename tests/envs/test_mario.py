@@ -286,8 +286,11 @@ def test_roms_that_are_none(tmp_path):
             with pytest.raises(UserError) as refused:
                 make(Options(rom=str(path), processes=processes), 2)
             assert said in str(refused.value) and "env.rom" in str(refused.value) and "\n" not in str(refused.value)
-    env, out = one()  # after a game that was refused the right one can be played
+    with pytest.raises(UserError) as kept:
+        make(Options(rom=another_game(tmp_path / "other.nes"), processes=1), 1)
+    env, out = one()  # after a game that was refused the right one can be played, also while the refusal is kept
     env.step(np.array([1], np.int32), out)
+    assert kept.value
 
 
 def test_a_rom_of_ones_own(tmp_path):

@@ -146,6 +146,10 @@ def test_only_lanes_that_ended_are_written_where_only_they_mean_anything(spread)
     env.step(np.zeros(4, np.int32), out)
     assert not (out.terminated | out.truncated).any()
     assert (out.measures == -7).all() and (out.final_obs["obs"] == -7).all()
+    env.step(np.zeros(4, np.int32), out)
+    assert out.terminated.tolist() == [True, False, False, False]
+    assert (out.measures[0] != -7).all() and (out.measures[1:] == -7).all()
+    assert (out.final_obs["obs"][0] != -7).all() and (out.final_obs["obs"][1:] == -7).all()
 
 
 def test_a_state_fits_any_number_of_processes(spread):
