@@ -49,7 +49,8 @@ def origin(result: dict[str, Any]) -> str:
     runs = result["settings"]["runs"]
     return (
         f"{runs} examinations of each script, {result['settings']['duration_s']:.0f} s each, on {machine['cores']} "
-        f"cores of {machine['cpu']}{quiet}; `{result['command']}`, commit {result['commit'][:10]}, {result['date'][:10]}."
+        f"cores of {machine['cpu']}{quiet}; `{result['command']}`, commit {result['commit'][:10]}, "
+        f"{result['date'][:10]}."
     )
 
 

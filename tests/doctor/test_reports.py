@@ -12,7 +12,7 @@ import pytest
 from hotloop.doctor import page, script, telling
 from hotloop.doctor.diagnoses.own_speed import speed_in
 from hotloop.doctor.finding import Finding, Trial, amdahl, in_order
-from hotloop.doctor.inside.probes.env import read
+from hotloop.doctor.inside.probes.env import read, reread
 from hotloop.doctor.phases import phases
 from hotloop.doctor.recording import Frame, Function, Probe, Stack, Timed, Window
 from hotloop.doctor.throughput import throughput
@@ -60,7 +60,11 @@ def test_a_printed_speed_is_read(text: str, speed: float | None) -> None:
     ],
 )
 def test_what_a_step_returns_says_lanes_and_ends(out: Any, reading: tuple[int, int] | None) -> None:
-    assert read(out) == reading
+    found = read(out)
+    assert (found and found[:2]) == reading
+    if found is not None:
+        assert reread(out, (len(out), *found[2])) == reading
+        assert reread((1, 2), (len(out), *found[2])) is None
 
 
 def test_a_speed_is_of_one_window_and_its_trend_is_that_of_the_pieces() -> None:

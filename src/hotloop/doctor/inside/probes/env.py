@@ -32,6 +32,7 @@ class EnvProbe:
         self.caller = Caller(doctor.rec)
         self.world = World(doctor.rec, doctor.control.get("restore", ()))
         self.shapes: dict[type, list[int]] = {}  # class -> [steps seen to be steps, seen to be something else]
+        self.layouts: dict[type, tuple[int, int, list[int]]] = {}  # class -> of its results: how many, reward, ends
         self.instances: dict[int, int] = {}  # id of an environment -> its number
         self.lanes: dict[int, int] = {}  # number -> lanes
         self.before, self.after = forgiving(self.rec, self.world.before), forgiving(self.rec, self.world.after)
@@ -119,7 +120,11 @@ class EnvProbe:
     def account(self, env: Any, out: Any, cls: type, name: str) -> int:
         """Count one step; how many lanes it had."""
         rec = self.rec
-        reading = read(out)
+        known, reading = self.layouts.get(cls), None
+        if known is not None:
+            reading = reread(out, known)
+        elif (found := read(out)) is not None:
+            reading, self.layouts[cls] = found[:2], (len(out), *found[2])
         seen = self.shapes.setdefault(cls, [0, 0])
         if reading is None:
             seen[1] += 1
@@ -147,8 +152,18 @@ class EnvProbe:
         return lanes
 
 
-def read(out: Any) -> tuple[int, int] | None:
-    """(lanes, episodes that ended) of what a step returned, or None where it is not what a step returns."""
+def reread(out: Any, layout: tuple[int, int, list[int]]) -> tuple[int, int] | None:
+    """What read gives, of a result laid out like one that was read before."""
+    length, reward, ends = layout
+    if type(out) is not tuple or len(out) != length:
+        return None
+    lanes = size(out[reward]) if reward == 1 or length < 4 else 1
+    return lanes, min(lanes, sum([count(out[i], lanes) for i in ends]))
+
+
+def read(out: Any) -> tuple[int, int, tuple[int, list[int]]] | None:
+    """(lanes, episodes that ended, (which is the reward, which the ends)) of what a step returned, or None where it is
+    not what a step returns."""
     if type(out) is not tuple or not 2 <= len(out) <= 6:
         return None
     flags = [i for i, x in enumerate(out) if is_flag(x)]
@@ -166,7 +181,7 @@ def read(out: Any) -> tuple[int, int] | None:
     lanes = size(out[rewards[0]]) if rewards[0] == 1 or len(out) < 4 else 1
     if all(size(out[i]) != lanes for i in ends):
         lanes = max(size(out[i]) for i in ends)
-    return lanes, min(lanes, sum(count(out[i], lanes) for i in ends))
+    return lanes, min(lanes, sum(count(out[i], lanes) for i in ends)), (rewards[0], ends)
 
 
 def is_flag(x: Any) -> bool:
@@ -200,4 +215,6 @@ def count(end: Any, lanes: int) -> int:
         return 0  # counting would wait for the device
     if not getattr(end, "shape", ()):
         return int(bool(end))
+    if lanes <= 64 and len(end.shape) == 1:
+        return sum(map(bool, end.tolist()))
     return int((end != 0).sum())

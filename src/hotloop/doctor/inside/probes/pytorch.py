@@ -102,6 +102,9 @@ def optimizers(doctor: Any, cls: Any) -> None:
         if doctor.boundary is not None and not rec.env_calls:
             doctor.boundary()
         if not rec.on:
+            if id(self) not in numbers:
+                numbers[id(self)] = len(numbers)
+                doctor.optimizers.append(self)
             out = doctor.optimize_instead(real, self, args, kwargs)
             rec.updates += 1
             return out
