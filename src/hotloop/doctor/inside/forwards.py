@@ -57,7 +57,7 @@ class Forwards:
         number, grad = key[4], key[6]
         if len(self.pending) < 64:
             self.pending.append(key)
-        result = first_tensor((out,))
+        result = out if hasattr(out, "data_ptr") else first_tensor((out,))
         if result is None or given is None:
             return
         kind = (number, len(given.shape))

@@ -38,6 +38,7 @@ class Doctor:
         self.optimizers: list[Any] = []
         self.at_step: list[Callable[[], None]] = [self.stepped]
         self.boundary: Callable[[], None] | None = None
+        self.compiled: list[bool] = []  # not empty once the script asked for a compiler
         self.compiling: Callable[[], bool] = lambda: False
         self.step_instead: Callable[..., Any] = lambda real, args, kwargs: real(*args, **kwargs)
         self.reset_instead: Callable[..., Any] = lambda real, args, kwargs: real(*args, **kwargs)

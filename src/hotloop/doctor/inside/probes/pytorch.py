@@ -46,8 +46,12 @@ def modules(doctor: Any, cls: Any) -> None:
 
     grad_enabled = C.is_grad_enabled if hasattr(C, "is_grad_enabled") else lambda: True
 
+    compiled, inside = doctor.compiled, [0]  # inside: the thread that is within a forward
+
     def probe(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if doctor.compiling():  # first, so that a compiler that traces through this sees the call and nothing else
+        if compiled and doctor.compiling():  # first: a compiler that traces through this sees the call and nothing else
+            return real(self, *args, **kwargs)
+        if inside[0] == ident():  # most calls: modules within modules
             return real(self, *args, **kwargs)
         track = rec.tracks.get(ident()) or rec.track()
         if track.module_depth:
@@ -62,6 +66,7 @@ def modules(doctor: Any, cls: Any) -> None:
             finally:
                 track.module_depth = 0
         track.module_depth = 1
+        inside[0] = ident()
         began, frame = now(), getframe(1)
         rows, first, grad = rows_of(number, args, kwargs), forwards.tensor, grad_enabled()
         key = ("forward", track.index, rec.code(frame.f_code), frame.f_lasti, number, rows, grad)
@@ -74,7 +79,7 @@ def modules(doctor: Any, cls: Any) -> None:
             out = real(self, *args, **kwargs)
             return out
         finally:
-            track.module_depth = 0
+            track.module_depth = inside[0] = 0
             leave(rec, active, entry, at, lost)
             done = now()
             saw(key, self, first, out)
@@ -170,14 +175,15 @@ def tensors(doctor: Any, torch: Any) -> None:
 
     patches.put(torch.autograd, "backward", like(torch.autograd.backward, counted))
     if hasattr(torch, "compile"):
-        patches.put(torch, "compile", noticed(rec, "torch.compile", torch.compile))
+        patches.put(torch, "compile", noticed(rec, "torch.compile", torch.compile, doctor.compiled))
 
 
-def noticed(rec: Any, what: str, real: Any) -> Any:
+def noticed(rec: Any, what: str, real: Any, seen: list[bool]) -> Any:
     """`real`, and a row that it was called."""
 
     def probe(*args: Any, **kwargs: Any) -> Any:
         rec.row("event", what, now() - rec.began)
+        seen[:] = [True]
         return real(*args, **kwargs)
 
     return like(real, probe)
