@@ -53,7 +53,9 @@ def test_drawn_landscapes_are_as_announced(size):
     canopy, elevation, speed, blows_from = land[:, 1], land[:, 2], land[:, 3], land[:, 4]
     assert (canopy[land[:, 0] == 0] == 0).all() and (canopy >= 0).all() and (canopy <= 1).all()
     assert (elevation >= 0).all() and (elevation <= 150).all() and elevation.std(axis=(1, 2)).min() > 5
-    assert (speed < 15).all() and speed.mean() == pytest.approx(7.5, abs=1.5) and (np.ptp(speed, axis=(1, 2)) == 0).all()
+    assert (
+        (speed < 15).all() and speed.mean() == pytest.approx(7.5, abs=1.5) and (np.ptp(speed, axis=(1, 2)) == 0).all()
+    )
     assert (blows_from < 360).all() and blows_from.mean() == pytest.approx(180, abs=30)
 
 
