@@ -1,5 +1,4 @@
-"""The command line: hotloop train | resume | eval | play | doctor | tune-system | report | list. Every option of the config is a flag by its path;
-errors are one line."""
+"""The command line. Every option of the config is a flag by its path; errors are one line."""
 
 from __future__ import annotations
 
@@ -51,7 +50,8 @@ Greedy episodes with the weights of RUN, on seeds that training never used; mean
 
 Whole episodes with a reference policy, or with the weights of a run; mean with 95 % interval. --render draws them as
 text, --gif films them where the world has pictures.""",
-    "doctor": """hotloop doctor WORKLOAD [options of train] [--only NAME,NAME] [--rounds N] [--seconds S] [--trace FILE] [--json]
+    "doctor": """hotloop doctor WORKLOAD [options of train] [--only NAME,NAME] [--rounds N] [--seconds S] [--trace FILE]
+               [--json]
 hotloop doctor WORKLOAD --cprofile FILE | --torch-profile FILE
 hotloop doctor script.py [--duration S] [--python PATH] [--json] [--html FILE] [-- arguments of the script]
 

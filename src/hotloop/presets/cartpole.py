@@ -36,8 +36,8 @@ PRESETS = {
         },
     },
     "cleanrl": _CLEANRL,
-    # SLM-Lab's demonstration of DQN, `dqn_cartpole` of spec/demo.json: 32 updates of 32 every 4 env steps, a target that
-    # goes a tenth of the way every 32 env steps. Its stepwise learning rate falls in a line here.
+    # SLM-Lab's demonstration of DQN, `dqn_cartpole` of spec/demo.json: 32 updates of 32 every 4 env steps, a target
+    # that goes a tenth of the way every 32 env steps. Its stepwise learning rate falls in a line here.
     "seed": {
         "lanes": 1,
         "total_env_steps": 10_000,
