@@ -321,7 +321,7 @@ def flags(cls: type, prefix: str = "--") -> list[str]:
         default = f.default
         if is_dataclass(default):
             found += flags(type(default), f"{prefix}{f.name}.")
-        elif f.name not in ("workload", "env", "network", "variant"):
+        elif f.name not in ("workload", "env", "network", "variant", "sampler"):
             found.append(f"{prefix}{f.name}".replace("_", "-"))
     return found
 
@@ -339,6 +339,7 @@ def test_help_shows_every_option_with_its_value(call, workload, preset):
         ("hotloop.envs", name, "env"),
         ("hotloop.networks", "nature_cnn" if preset == "grid" else "mlp", "network"),
         ("hotloop.learn.variants", "dqn", "variant"),
+        ("hotloop.replay.samplers", "uniform", "sampler"),
     ):
         wanted += flags(discover.load(package, part).Options, f"--{group}.")
     assert set(wanted) <= set(shown)

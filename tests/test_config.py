@@ -113,7 +113,7 @@ IDENTITY = {"workload": "identity", "total_env_steps": 10_000, "replay": {"capac
         ({"network": 5}, "option network is a group; got 5"),
         ({"variant": {"name": "dpn"}}, "unknown variant 'dpn'; did you mean 'dqn'?"),
         ({"variant": {"doubel": True}}, "unknown option 'variant.doubel'; did you mean 'variant.double'?"),
-        ({"replay": {"sampler": "unifrom"}}, "unknown sampler 'unifrom'; did you mean 'uniform'?"),
+        ({"sampler": {"name": "unifrom"}}, "unknown sampler 'unifrom'; did you mean 'uniform'?"),
         ({"env": {"sice": 3}}, "unknown option 'env.sice'; did you mean 'env.size'?"),
         ({"env": {"size": 1}}, "option env.size = 1: must be at least 2"),
         ({"workers": -1}, "option workers = -1: must be at least 0"),

@@ -18,7 +18,7 @@ from hotloop import aot, api
 from hotloop import config as configs
 from hotloop.core.errors import UserError
 from hotloop.pipeline import build_pipeline, total_updates
-from hotloop.replay.samplers import uniform
+from hotloop.replay.samplers.uniform import _Uniform as Uniform
 from hotloop.run import RunFolder
 from hotloop.trace import Trace
 from tests import running
@@ -82,7 +82,7 @@ def test_no_thread_of_a_run_takes_more_cores_than_it_was_given(tmp_path, monkeyp
         pytest.skip("no OpenMP to ask")
     import ctypes
 
-    ask, choose, seen = ctypes.CDLL(min(found)).omp_get_max_threads, uniform.choose, {}
+    ask, choose, seen = ctypes.CDLL(min(found)).omp_get_max_threads, Uniform.choose, {}
     run = aot.Chain.run
 
     def spy(*args):
@@ -93,7 +93,7 @@ def test_no_thread_of_a_run_takes_more_cores_than_it_was_given(tmp_path, monkeyp
         seen[threading.current_thread().name] = ask()
         run(job)
 
-    monkeypatch.setattr(uniform, "choose", spy)
+    monkeypatch.setattr(Uniform, "choose", spy)
     monkeypatch.setattr(aot.Chain, "run", spy_run)
     running.train(tmp_path / "run", "identity")
     assert seen == {"MainThread": 1, "learn": 1}
@@ -131,9 +131,9 @@ def test_a_run_is_the_plain_loop(tmp_path, workload, overlap):
         block = p.collector.next_block()
         if overlap:
             stats = learn(p) if learns else None
-            p.store.write(block)
+            p.commit(block)
         else:
-            p.store.write(block)
+            p.commit(block)
             stats = learn(p) if learns else None
         assert (stats is not None) == learns
         p.collector.publish(p.learner.params)
@@ -145,17 +145,17 @@ def test_a_run_is_the_plain_loop(tmp_path, workload, overlap):
 
 @pytest.mark.parametrize("overlap", [True, False])
 def test_what_is_sampled_is_the_replay_at_the_start_of_the_cycle(tmp_path, monkeypatch, overlap):
-    choose, seen = uniform.choose, []
+    choose, seen = Uniform.choose, []
 
-    def spy(window, seed, update, out):
+    def spy(self, window, *rest):
         seen.append(window)
-        choose(window, seed, update, out)
+        choose(self, window, *rest)
 
     class Shown(running.Rows):
         def ready(self, pipeline, env_steps):
             seen.clear()  # of the warm-up
 
-    monkeypatch.setattr(uniform, "choose", spy)
+    monkeypatch.setattr(Uniform, "choose", spy)
     running.train(tmp_path / "run", "identity", shown=Shown(), overlap=overlap)
     ends = [(w.first + w.count) * w.lanes for w in seen]
     first = 128 if overlap else 128 + 16  # a block is in before its cycle learns, where the two take turns

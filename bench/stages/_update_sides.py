@@ -19,9 +19,11 @@ from hotloop.config import resolve
 from hotloop.core.schema import new_batch
 from hotloop.learn.learner import Learner
 from hotloop.pipeline import build_network, fingerprint
-from hotloop.replay.samplers import uniform
+from hotloop.replay.samplers import _base as samplers
 from hotloop.replay.store import Store
 from hotloop.trace import Trace
+
+PARTS = ("choose", "gather", "update", "learned")
 
 
 class Ours:
@@ -48,10 +50,14 @@ class Ours:
         network = build_network(config, env.spec)
         mark = fingerprint(config, env.spec, network)
         self.store = Store(env.spec, config.replay, LANES, config.learner.gamma)
+        self.sampler = samplers.make(
+            config.sampler["name"], config.sampler_options(), LANES, self.store.slots_per_lane, config.total_env_steps
+        )
         forward = forward_program(env.spec, network, mark, compile=False, threads=1)
         collector = Inline(env, forward, act.Options(start=1.0, end=1.0), steps=100, seed=1, trace=Trace(16))
         while self.store.size < CAPACITY:
             self.store.write(collector.next_block())
+            self.sampler.written(self.store.window())
         self.learner = Learner(
             env.spec, network, config.variant["name"], config.variant_options(), config.learner,
             updates_per_cycle=updates_per_call, total_updates=1_000_000, fingerprint=mark, compile=True, threads=1,
@@ -61,9 +67,14 @@ class Ours:
 
     def cycle(self) -> np.ndarray:
         """Choose, gather, update -> stats [U, 4]."""
-        uniform.choose(self.store.window(), 1, self.learner.updates, self.slots)
+        self.choose()
         self.store.gather(self.slots, self.learner.batch)
-        return self.learner.update()[0]
+        stats, priority = self.learner.update()
+        self.sampler.learned(self.slots, priority)
+        return stats
+
+    def choose(self) -> None:
+        self.sampler.choose(self.store.window(), 1, self.learner.updates, self.slots, self.learner.batch.weight)
 
     def learn(self, updates: int) -> None:
         for _ in range(updates // len(self.slots)):
@@ -71,19 +82,19 @@ class Ours:
 
     def parts(self, cycles: int) -> dict[str, float]:
         """Seconds per update of each part, clocked inside: a little more than the whole."""
-        clock, sums = time.perf_counter, [0.0, 0.0, 0.0]
+        clock, sums = time.perf_counter, [0.0] * len(PARTS)
         for _ in range(cycles):
             times = [clock()]
-            uniform.choose(self.store.window(), 1, self.learner.updates, self.slots)
+            self.choose()
             times.append(clock())
             self.store.gather(self.slots, self.learner.batch)
             times.append(clock())
-            self.learner.update()
+            _, priority = self.learner.update()
+            times.append(clock())
+            self.sampler.learned(self.slots, priority)
             times.append(clock())
             sums = [s + b - a for s, a, b in zip(sums, times[:-1], times[1:], strict=True)]
-        return {
-            name: s / (cycles * len(self.slots)) for name, s in zip(("choose", "gather", "update"), sums, strict=True)
-        }
+        return {name: s / (cycles * len(self.slots)) for name, s in zip(PARTS, sums, strict=True)}
 
 
 @dataclass(frozen=True)

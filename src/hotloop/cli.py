@@ -24,7 +24,7 @@ USAGE = """hotloop: deep Q-learning at the speed the machine allows
   hotloop doctor script.py -- ARGS   the same for anybody's DQN script, unedited
   hotloop tune-system WORKLOAD       choose lanes, workers and threads for this machine, at the same samples per step
   hotloop report RUN…                one HTML page about one run or several
-  hotloop list                       worlds, presets, networks, heads, variants
+  hotloop list                       worlds, presets, networks, heads, variants, samplers
 
 Each has --help. `hotloop train WORKLOAD --help` shows every option with its value for that workload."""
 
@@ -35,7 +35,7 @@ HELP = {
   --preset NAME        a preset of the workload (hotloop list)
   --config FILE.toml   options from a file, over the preset and under the flags
   --env-steps N        same as --total-env-steps
-  --variant NAME --network NAME|module:name --head NAME    choose parts
+  --variant NAME --network NAME|module:name --head NAME --sampler NAME    choose parts
   --quiet              nothing but warnings
   --json               quiet, and the summary as one JSON object on the last line of stdout
 """,
@@ -67,7 +67,7 @@ Exit codes: 0 examined, 2 cannot be run, 3 no env step and no update was seen, 4
 Tries overlap, threads, workers, lanes and the length of a cycle in turns with the best so far, at fixed samples per
 step, and writes what was faster beyond doubt to a file that `train --config` takes (default tuned-WORKLOAD.toml).""",
     "report": "hotloop report RUN [RUN …] [--out FILE.html]\n\nOne page that opens from disk and fetches nothing.",
-    "list": "hotloop list [--json]\n\nWorlds with their presets, networks, heads, variants.",
+    "list": "hotloop list [--json]\n\nWorlds with their presets, networks, heads, variants, samplers.",
 }
 
 
@@ -262,7 +262,13 @@ def _list(args: list[str]) -> int:
 
 # --- words → values --------------------------------------------------------------------------------------------------
 
-SHORT = {"env-steps": "total-env-steps", "variant": "variant.name", "network": "network.name", "head": "network.head"}
+SHORT = {
+    "env-steps": "total-env-steps",
+    "variant": "variant.name",
+    "sampler": "sampler.name",
+    "network": "network.name",
+    "head": "network.head",
+}
 
 
 def _positional(args: list[str], verb: str, name: str) -> tuple[str, dict[str, str | bool]]:

@@ -54,6 +54,7 @@ class TrainConfig:
     env: dict[str, Any] = _group("options of the environment")
     network: dict[str, Any] = _group("name, head, and options of the network")
     variant: dict[str, Any] = _group("name and options of the variant of DQN")
+    sampler: dict[str, Any] = _group("name and options of what chooses the transitions to learn from")
     explore: act.Options = act.Options()
     replay: plan.Options = plan.Options()
     learner: learner.Options = learner.Options()
@@ -72,8 +73,15 @@ class TrainConfig:
     def variant_options(self) -> dict[str, Any]:
         return {k: v for k, v in self.variant.items() if k != "name"}
 
+    def sampler_options(self) -> dict[str, Any]:
+        return {k: v for k, v in self.sampler.items() if k != "name"}
 
-DEFAULT_GROUPS = {"network": {"name": "mlp", "head": "scalar"}, "variant": {"name": "dqn"}}
+
+DEFAULT_GROUPS = {
+    "network": {"name": "mlp", "head": "scalar"},
+    "variant": {"name": "dqn"},
+    "sampler": {"name": "uniform"},
+}
 
 
 def resolve(*layers: Mapping[str, Any]) -> TrainConfig:
@@ -85,15 +93,15 @@ def resolve(*layers: Mapping[str, Any]) -> TrainConfig:
     config = from_dict(TrainConfig, merged)
     if not config.workload:
         raise UserError("no workload; name a world (hotloop list), a Gymnasium id or module:factory")
-    for group, key in (("network", "name"), ("network", "head"), ("variant", "name")):
+    for group, key in (("network", "name"), ("network", "head"), ("variant", "name"), ("sampler", "name")):
         if not isinstance(name := getattr(config, group)[key], str):
             raise UserError(f"option {group}.{key} = {shown(name)}: expected text")
     filled = {"env": to_dict(config.world().options)}
     filled["network"] = _filled("hotloop.networks", "network.", config.network, ("head",))
     filled["variant"] = _filled("hotloop.learn.variants", "variant.", config.variant, ())
+    filled["sampler"] = _filled("hotloop.replay.samplers", "sampler.", config.sampler, ())
     if ":" not in config.network["name"] and config.network["head"] not in HEADS:
         raise UserError(f"option network.head = {config.network['head']!r}: choose one of {', '.join(HEADS)}")
-    discover.load("hotloop.replay.samplers", config.replay.sampler)
     config = from_dict(TrainConfig, {**to_dict(config), **filled})
     _check_consistent(config)
     _check_writable(config)

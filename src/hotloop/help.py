@@ -52,9 +52,13 @@ def options_help(workload: str, preset: str, *layers: Mapping[str, Any]) -> str:
     config = api.configure(workload, preset, *layers)
     lines = [f"options of {workload}, with the values of this command:"]
     world = config.world()
-    lines += _rows("", config, skip=("workload", "env", "network", "variant"))
+    lines += _rows("", config, skip=("workload", "env", "network", "variant", "sampler"))
     lines += _rows("env.", world.options, skip=())
-    for group, package in (("network", "hotloop.networks"), ("variant", "hotloop.learn.variants")):
+    for group, package in (
+        ("network", "hotloop.networks"),
+        ("variant", "hotloop.learn.variants"),
+        ("sampler", "hotloop.replay.samplers"),
+    ):
         named = getattr(config, group)
         if ":" not in named["name"]:
             options = discover.load(package, named["name"]).Options

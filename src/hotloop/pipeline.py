@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,11 @@ from hotloop.core import discover, random
 from hotloop.core.clock import process_age_s
 from hotloop.core.errors import UserError
 from hotloop.core.schema import new_block
-from hotloop.core.types import Arrays, EnvSpec
+from hotloop.core.types import Arrays, Block, EnvSpec
 from hotloop.learn.learner import Learner
 from hotloop.networks._build import QNetwork, build
 from hotloop.replay.plan import HEADROOM, available, in_units
+from hotloop.replay.samplers import _base as samplers
 from hotloop.replay.store import Store
 from hotloop.trace import Trace
 
@@ -39,7 +39,7 @@ class Pipeline:
     spec: EnvSpec
     collector: Inline
     store: Store
-    sampler: ModuleType
+    sampler: samplers.Sampler
     learner: Learner
     forward: aot.Program
     trace: Trace
@@ -79,17 +79,23 @@ class Pipeline:
             self.began_env_steps = env_steps
         return learns
 
+    def commit(self, block: Block) -> None:
+        """Into the replay with what was collected."""
+        self.store.write(block)
+        self.sampler.written(self.store.window())
+
     def begin_updates(self) -> aot.Job:
         """All updates of one cycle, from the replay as it stands, to be run by this thread or another."""
-        slots = self._slots
+        slots, learner = self._slots, self.learner
         with self._sample:
-            self.sampler.choose(self.store.window(), self.config.seed, self.learner.updates, slots)
-            self.store.gather(slots, self.learner.batch)
-            return self.learner.begin()
+            self.sampler.choose(self.store.window(), self.config.seed, learner.updates, slots, learner.batch.weight)
+            self.store.gather(slots, learner.batch)
+            return learner.begin()
 
     def end_updates(self, job: aot.Job) -> np.ndarray:
         """Take what they have led to -> stats [U, 4]."""
-        stats, _ = self.learner.end(job)
+        stats, priority = self.learner.end(job)
+        self.sampler.learned(self._slots, priority)
         if self.first_update_s is None:
             self.first_update_s = round(process_age_s(), 3)
         return stats
@@ -100,8 +106,7 @@ class Pipeline:
 
     def state(self) -> Arrays:
         """Everything a later bit depends on."""
-        parts = {"collector": self.collector, "store": self.store, "learner": self.learner}
-        state = {f"{name}.{k}": v for name, part in parts.items() for k, v in part.state().items()}
+        state = {f"{name}.{k}": v for name, part in self._parts().items() for k, v in part.state().items()}
         state["began_env_steps"] = np.array([] if self.began_env_steps is None else [self.began_env_steps], np.int64)
         return state
 
@@ -115,12 +120,17 @@ class Pipeline:
         return ""
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
-        for name, part in (("collector", self.collector), ("store", self.store), ("learner", self.learner)):
+        for name, part in self._parts().items():
             part.set_state({k.removeprefix(f"{name}."): v for k, v in state.items() if k.startswith(f"{name}.")})
         self.began_env_steps = next((int(n) for n in state["began_env_steps"]), None)
         if not self.spec.exact:
             self.store.cut()  # the lanes begin new episodes, and no transition may cross into them
+            self.sampler.written(self.store.window())
         self.collector.publish(self.learner.params)
+
+    def _parts(self) -> dict[str, Any]:
+        """All that has a state."""
+        return {"collector": self.collector, "store": self.store, "sampler": self.sampler, "learner": self.learner}
 
     def close(self) -> None:
         self.collector.close()
@@ -155,7 +165,7 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
     with _timed(seconds, "replay"):
         _refuse_cycle(config, spec)  # what does not fit is refused before anything is allocated
         store = Store(spec, config.replay, config.lanes, config.learner.gamma)
-        sampler = discover.load("hotloop.replay.samplers", config.replay.sampler)
+        sampler = _sampler(config, store)
     with _timed(seconds, "lanes"):
         env = config.world().make(config.lanes, workers=config.workers)
         spec = env.spec
@@ -184,6 +194,12 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
     with _timed(seconds, "warm-up"):
         _warm(pipeline)
     return pipeline
+
+
+def _sampler(config: TrainConfig, store: Store) -> samplers.Sampler:
+    return samplers.make(
+        config.sampler["name"], config.sampler_options(), store.lanes, store.slots_per_lane, config.total_env_steps
+    )
 
 
 def _refuse_cycle(config: TrainConfig, spec: EnvSpec) -> None:
@@ -228,14 +244,17 @@ def _warm(pipeline: Pipeline) -> None:
             block.mask.fill(True)
     pipeline.collector.warm()
     scratch_store = Store(spec, replace(config.replay, capacity=64 + 4 * config.replay.n_step), 1, config.learner.gamma)
+    sampler, slots = _sampler(config, scratch_store), pipeline._slots
     for _ in range(16):
         scratch_store.write(block)
+        sampler.written(scratch_store.window())
     if scratch_store.size:
-        pipeline.sampler.choose(scratch_store.window(), 0, 0, pipeline._slots)
-        scratch_store.gather(pipeline._slots, learner.batch)
+        sampler.choose(scratch_store.window(), 0, 0, slots, learner.batch.weight)
+        scratch_store.gather(slots, learner.batch)
     before = learner.state()
     try:
-        learner.update()
+        _, priority = learner.update()
+        sampler.learned(slots, priority)
     finally:
         learner.set_state(before)
 

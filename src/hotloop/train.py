@@ -87,7 +87,7 @@ def loop(
 ) -> None:
     """One pass is one cycle. With overlap the updates of a cycle use the replay as it stood at its start, and its
     block is collected with the weights of the cycle before: nothing depends on timing."""
-    collector, store, learner = pipeline.collector, pipeline.store, pipeline.learner
+    collector, learner = pipeline.collector, pipeline.learner
     update, wait, commit = trace.section("update"), trace.section("wait"), trace.section("commit")
     spent = Spent(trace)
     while collector.env_steps < config.total_env_steps and not stop.asked:
@@ -100,7 +100,7 @@ def loop(
             with wait:
                 beside.wait()
         with commit:
-            store.write(block)
+            pipeline.commit(block)
         if learns and not config.overlap:
             updates = pipeline.begin_updates()
             with update:

@@ -141,7 +141,6 @@ def differences(batch: Batch, i: int, expected: Sample) -> list[str]:
         ("action", batch.action[0, i], np.int64(expected.action)),
         ("reward", batch.reward[0, i], np.float32(expected.reward)),
         ("discount", batch.discount[0, i], np.float32(expected.discount)),
-        ("weight", batch.weight[0, i], np.float32(1)),
     ]
     pairs += [(f"obs.{name}", batch.obs[name][0, i], a) for name, a in expected.obs.items()]
     pairs += [(f"next_obs.{name}", batch.next_obs[name][0, i], a) for name, a in expected.next_obs.items()]

@@ -68,7 +68,7 @@ def holding(block_and_spec, capacity: int = 50, **options) -> Store:
 def test_the_newest_transition_can_be_sampled_at_once():
     batch = sampled(holding(counting(3)), 2)
     assert (batch.obs["obs"].item(), batch.next_obs["obs"].item(), batch.reward.item()) == (2, 3, 100)
-    assert batch.discount.item() == GAMMA and batch.weight.item() == 1
+    assert batch.discount.item() == GAMMA
 
 
 def test_terminated_has_discount_zero_and_no_next_observation():

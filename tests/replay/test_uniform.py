@@ -11,10 +11,14 @@ from scipy.stats import chisquare
 from hotloop.replay.samplers import uniform
 from hotloop.replay.store import Window
 
+SAMPLER = uniform.make(uniform.Options(), 1, 2, 1)
+
 
 def choose(window: Window, updates: int = 1, batch: int = 4096, seed: int = 1, update: int = 0) -> np.ndarray:
     out = np.full((updates, batch), -1, np.int64)
-    uniform.choose(window, seed, update, out)
+    weight = np.full((updates, batch), np.nan, np.float32)
+    SAMPLER.choose(window, seed, update, out, weight)
+    assert (weight == 1).all()
     return out
 
 

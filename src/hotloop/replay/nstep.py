@@ -116,7 +116,6 @@ def resolve(
     action,  # [U, B] int64
     reward,  # [U, B] float32
     discount,  # [U, B] float32
-    weight,  # [U, B] float32
     where,  # [at least U * B, 5] int64
 ):
     """Everything of a batch that is not an observation. Returns the first slot outside the window, or -1."""
@@ -143,7 +142,6 @@ def resolve(
             action[u, b] = from_action[lane, start]
             reward[u, b] = total
             discount[u, b] = 0.0 if end == TERMINATED else powers[taken]
-            weight[u, b] = 1.0
             where[i, OBS] = slot
             where[i, OBS_BACK] = back
             following = last + 1 if last + 1 < slots_per_lane else 0

@@ -29,7 +29,6 @@ class Options:
         le=1,
     )
     max_memory_gb: float | None = option(None, "refuse a replay that needs more, even if the machine has it", gt=0)
-    sampler: str = option("uniform", "how transitions are chosen: a file in replay/samplers")
 
 
 @dataclass(frozen=True)

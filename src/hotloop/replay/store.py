@@ -124,8 +124,8 @@ class Store:
         self._window = self._current_window()
 
     def gather(self, slots: np.ndarray, out: Batch) -> None:
-        """Write the transitions of `slots` [U, B] int64 into `out`, whose weights become 1. A slot outside the
-        window is refused; `out` is then worthless."""
+        """Write the transitions of `slots` [U, B] int64 into `out`; its weights are the sampler's. A slot outside
+        the window is refused; `out` is then worthless."""
         a, window, samples = self._arrays, self._window, slots.size
         if out.action.shape != slots.shape:
             raise ValueError(f"slots {slots.shape} for a batch of {out.action.shape}")
@@ -134,7 +134,7 @@ class Store:
         bad = nstep.resolve(
             slots, window.oldest, window.count, window.first, self._reach, self._powers,
             a["action"], a["reward"], a["end"], a["final_row"],
-            out.action, out.reward, out.discount, out.weight, self._where,
+            out.action, out.reward, out.discount, self._where,
         )  # fmt: skip
         if bad >= 0:
             raise ValueError(f"slot {slots.reshape(-1)[bad]} is outside {window}")
