@@ -136,6 +136,11 @@ IDENTITY = {"workload": "identity", "total_env_steps": 10_000, "replay": {"capac
         ),
         ({"samples_per_step": 1e-9}, "not a whole number; nearest: --samples-per-step"),
         ({"seed": -1}, "option seed = -1: must be at least 0"),
+        (
+            {"explore": {"kind": "boltzmann", "lane_power": 7}},
+            "explore.lane_power = 7 raises epsilon to powers, and explore.kind = boltzmann has none; leave one out",
+        ),
+        ({"explore": {"temperature_end": -1}}, "option explore.temperature_end = -1.0: must be at least 0"),
     ],
 )
 def test_refusals(layer, said):

@@ -101,10 +101,13 @@ def config_file(folder: Path, **options: object) -> Path:
 # --- extending -------------------------------------------------------------------------------------------------------
 
 
-def test_more_env_steps_end_as_if_they_had_been_asked_for_at_once(tmp_path):
+@pytest.mark.parametrize(
+    "explore", [{}, {"start": 0.4, "end": 0.4, "lane_power": 7.0}, {"kind": "boltzmann"}], ids=["alike", "lane", "soft"]
+)
+def test_more_env_steps_end_as_if_they_had_been_asked_for_at_once(tmp_path, explore):
     """Without a learning rate schedule nothing depends on the budget."""
-    running.train(tmp_path / "long", "snake", total_env_steps=1_600)
-    running.train(tmp_path / "short", "snake", total_env_steps=800)
+    running.train(tmp_path / "long", "snake", total_env_steps=1_600, explore=explore)
+    running.train(tmp_path / "short", "snake", total_env_steps=800, explore=explore)
     shown = running.Rows()
     running.resume(tmp_path / "short", shown, total_env_steps=1_600)
     assert shown.notes == ["the budget was 800 env steps and is 1,600"]

@@ -207,6 +207,11 @@ def _check_consistent(config: TrainConfig) -> None:
             f"lanes = {config.lanes} cannot be shared equally by workers = {config.workers}; nearest: "
             f"--workers {fewer}, or --lanes {more}"
         )
+    if config.explore.kind != "epsilon" and config.explore.lane_power:
+        raise UserError(
+            f"explore.lane_power = {config.explore.lane_power:g} raises epsilon to powers, and explore.kind = "
+            f"{config.explore.kind} has none; leave one out"
+        )
     cycle, window = cycle_of(config), capacity // config.lanes
     if config.replay.n_step > max(1, window):
         raise UserError(

@@ -15,6 +15,7 @@ import torch
 from safetensors.numpy import save_file
 
 from hotloop import checkpoint
+from hotloop.collect import act
 from hotloop.collect.policies import Greedy
 from hotloop.config import TrainConfig
 from hotloop.evaluate import Played, evaluation_seed, interval, play
@@ -30,7 +31,7 @@ REPORT = "report.html"  # in the run folder
 def gauges(pipeline: Pipeline) -> dict[str, Any]:
     """Present values, for a row of metrics."""
     return {
-        "epsilon": pipeline.collector.epsilon,
+        **act.gauges(pipeline.config.explore, pipeline.collector.env_steps, pipeline.config.lanes),
         "samples_per_step": pipeline.samples_per_step,
         "replay_size": pipeline.store.size,
         "refused_updates": pipeline.learner.refused,

@@ -226,7 +226,7 @@ def test_epsilon_falls_by_env_steps_whatever_the_lanes():
         one.publish(weights)
         while one.env_steps < 200:
             explored = np.count_nonzero(one.next_block().action == 0)
-        assert one.epsilon == 0.5 and explored > 0
+        assert act.epsilon(one.explore, one.env_steps) == 0.5 and explored > 0
         while one.env_steps < 400:
             one.next_block()
         assert (one.next_block().action == 1).all()

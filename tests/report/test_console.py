@@ -65,6 +65,17 @@ def test_a_row_names_its_figures():
     }
 
 
+def test_a_row_says_what_decides_how_much_is_tried_out():
+    others = {k: v for k, v in ROW.items() if k != "epsilon"}
+    by_lane = {"epsilon": 0.1, "epsilon_least": 0.000656, "epsilon_most": 0.4}
+    for own, shown in (
+        ({"temperature": 0.5}, {"temperature": "0.500"}),
+        (by_lane, {"epsilon by lane": "0.00066 … 0.4"}),
+    ):
+        found = dict(cells({**others, **own}, 20_000, ()))
+        assert {k: v for k, v in found.items() if "epsilon" in k or k == "temperature"} == shown
+
+
 @pytest.mark.parametrize(
     "change", [{"loss": math.nan}, {"env_steps_per_s": 0.0}, {"steps": None}, {"return_mean": None}]
 )

@@ -35,6 +35,7 @@ class Inline:
         self._seed = seed
         self._batched_steps = 0
         self._keys = act.lane_keys(seed, random.EXPLORE, env.lanes)
+        self._powers = act.lane_powers(explore, env.lanes, env.lanes)
         self._seen = Seen(env.spec, env.lanes)
         self._weights: Tensor | None = None
         self._steps = [steps_of(self.block, t) for t in range(steps)]
@@ -83,22 +84,18 @@ class Inline:
         return block
 
     def _choose(self, t: int, mask: np.ndarray, masked: bool, out: np.ndarray) -> None:
-        share = act.epsilon(self.explore, self.env_steps)
         step = self._batched_steps
         self._batched_steps += 1
-        if share >= 1.0:  # the Q-values would not be looked at
-            act.random_legal(mask, masked, self.env.spec.num_actions, self._keys, step, out)
-            return
-        q = self._forward.call([self._weights, *self._inputs[t]])[0].numpy()
-        act.epsilon_greedy(q, mask, masked, share, self._keys, step, out)
+
+        def values() -> np.ndarray:
+            return self._forward.call([self._weights, *self._inputs[t]])[0].numpy()
+
+        actions = self.env.spec.num_actions
+        act.choose(self.explore, self._powers, self._keys, self.env_steps, step, values, mask, masked, actions, out)
 
     def warm(self) -> None:
         """Run the network once for this number of lanes. Changes nothing."""
         self._forward.call([self._weights, *self._inputs[0]])
-
-    @property
-    def epsilon(self) -> float:
-        return act.epsilon(self.explore, self.env_steps)
 
     def state(self) -> Arrays:
         """Everything a later block depends on, the weights apart."""

@@ -28,8 +28,8 @@ class Greedy:
     def __call__(self, obs: Arrays, mask: np.ndarray | None) -> np.ndarray:
         q = self.values(obs)
         out = np.empty(q.shape[0], np.int32)
-        keys = np.zeros(q.shape[0], np.uint64)  # no draw decides anything at epsilon 0
-        act.epsilon_greedy(q, _NO_MASK if mask is None else mask, mask is not None, 0.0, keys, 0, out)
+        keys, powers = np.zeros(q.shape[0], np.uint64), np.ones(q.shape[0])  # no draw decides anything at epsilon 0
+        act.epsilon_greedy(q, _NO_MASK if mask is None else mask, mask is not None, 0.0, powers, keys, 0, out)
         return out
 
 

@@ -17,6 +17,9 @@ from hotloop.report.speeds import speed, time
 LEARNER = {"loss": "Loss", "q": "Mean Q", "grad_norm": "Gradient norm"}
 COURSE = {
     "epsilon": "Epsilon",
+    "epsilon_most": "Epsilon of the lane that explores most",
+    "epsilon_least": "Epsilon of the lane that explores least",
+    "temperature": "Temperature",
     "length_mean": "Episode length",
     "replay_size": "Transitions in the replay",
     "refused_updates": "Updates refused",

@@ -148,7 +148,7 @@ def cells(row: Mapping[str, Any], total: int, measures: Sequence[str]) -> list[t
         ("env steps/s", f"{row['env_steps_per_s']:,.0f}"),
         ("samples per step", f"{row['samples_per_step']:g}"),
         ("updates", f"{row['updates']:,}"),
-        ("epsilon", f"{row['epsilon']:.3f}"),
+        *_exploration(row),
     ]
     for key, name in (("loss", "loss"), ("q", "Q"), ("return_mean", "return"), ("eval_return_mean", "greedy return")):
         if row.get(key) is not None:
@@ -156,6 +156,13 @@ def cells(row: Mapping[str, Any], total: int, measures: Sequence[str]) -> list[t
     out += [(name, f"{row[name]:.3g}") for name in measures if row.get(name) is not None]
     left = (total - row["env_steps"]) / row["env_steps_per_s"] if total and row["env_steps_per_s"] > 0 else 0
     return [*out, ("left", f"{left:.0f} s")] if left > 0 else out
+
+
+def _exploration(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Epsilon, of all lanes or from the least to the most; or what else decides how much is tried out."""
+    if "epsilon_least" in row:
+        return [("epsilon by lane", f"{row['epsilon_least']:.2g} … {row['epsilon_most']:.2g}")]
+    return [(name, f"{row[name]:.3f}") for name in ("epsilon", "temperature") if name in row]
 
 
 def shares(trace: Any) -> str:

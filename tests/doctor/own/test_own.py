@@ -10,6 +10,7 @@ import pytest
 
 from hotloop import cli
 from hotloop.api import configure
+from hotloop.collect import act
 from hotloop.doctor.own import examine, telling, tune
 from hotloop.doctor.own.costs import Costs, costs
 from hotloop.doctor.own.examined import Baseline, Examined
@@ -72,7 +73,9 @@ def test_a_side_learns_in_every_slice_with_the_samples_it_declares(side):
 
 
 def test_it_explores_as_a_run_does_for_most_of_its_length(side):
-    assert side.pipeline.collector.epsilon == running.config("snake").explore.end
+    collector, config = side.pipeline.collector, running.config("snake")
+    assert act.epsilon(collector.explore, collector.env_steps) == config.explore.end
+    assert act.temperature(collector.explore, collector.env_steps) == config.explore.temperature_end
 
 
 def test_nothing_is_left_behind(tmp_path, monkeypatch):

@@ -63,7 +63,7 @@ def measured(config: TrainConfig) -> TrainConfig:
         log_every_env_steps=config.log_every,
         evaluate_every_env_steps=0,
         checkpoint_every_env_steps=0,
-        explore=replace(config.explore, start=config.explore.end),
+        explore=replace(config.explore, start=config.explore.end, temperature_start=config.explore.temperature_end),
     )
 
 

@@ -20,4 +20,4 @@ def trials(config: TrainConfig, cores: int) -> list[Trial]:
 
 def _cut(pipeline: Pipeline) -> None:
     collector = pipeline.collector
-    collector.explore = replace(collector.explore, start=1.0, end=1.0)
+    collector.explore = replace(collector.explore, kind="epsilon", start=1.0, end=1.0)
