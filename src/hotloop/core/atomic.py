@@ -1,5 +1,6 @@
-"""What numba has no words for: atomic loads and stores of words that two threads or processes share, C functions
-called by their address, and sleeping until a word changes. Compiled code only: plain Python has no such operations."""
+"""What numba has no words for: atomic loads and stores of words that two threads or processes share, fences between
+them, C functions called by their address, and sleeping until a word changes. Compiled code only: plain Python has no
+such operations."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from hotloop.core.jit import kernel
 
 _WORD = ir.IntType(64)
 _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine())
+_FUTEX_WAITV = 449  # of any machine, since Linux 5.16
 _WAIT, _WAKE = 0, 1  # without FUTEX_PRIVATE_FLAG: the word may lie in memory that processes share
 AVAILABLE = sys.platform == "linux" and _FUTEX is not None
 
@@ -54,6 +56,46 @@ def store_release(typing_context, words, i, value):
     return types.void(words, types.intp, types.int64), generate
 
 
+@intrinsic
+def load_relaxed(typing_context, words, i):
+    """words[i], whole: never half of one store and half of another. Says nothing about other words."""
+
+    def generate(context, builder, signature, args):
+        size = signature.args[0].dtype.bitwidth // 8
+        return builder.load_atomic(_pointer(context, builder, signature, args), "monotonic", size)
+
+    return words.dtype(words, types.intp), generate
+
+
+@intrinsic
+def store_relaxed(typing_context, words, i, value):
+    """words[i] = value, whole. Says nothing about other words."""
+
+    def generate(context, builder, signature, args):
+        size = signature.args[0].dtype.bitwidth // 8
+        builder.store_atomic(args[2], _pointer(context, builder, signature, args), "monotonic", size)
+        return context.get_dummy_value()
+
+    return types.void(words, types.intp, words.dtype), generate
+
+
+@intrinsic
+def fence_acquire(typing_context):
+    """Loads before it stay before every load and store after it."""
+    return types.void(), lambda context, builder, signature, args: _fence(context, builder, "acquire")
+
+
+@intrinsic
+def fence_release(typing_context):
+    """Every load and store before it stays before the stores after it."""
+    return types.void(), lambda context, builder, signature, args: _fence(context, builder, "release")
+
+
+def _fence(context, builder, order):
+    builder.fence(order)
+    return context.get_dummy_value()
+
+
 def _pointer(context, builder, signature, args):
     array = context.make_array(signature.args[0])(context, builder, args[0])
     return cgutils.get_item_pointer(context, builder, signature.args[0], array, [args[1]])
@@ -89,6 +131,13 @@ def sleep_while(addresses, words, i, value):
 
 
 @kernel
+def sleep_while_for(addresses, words, i, value, nanoseconds, room):
+    """The same, for so long at the most. room: four words of the caller's own, which are overwritten."""
+    room[2], room[3] = nanoseconds // 1_000_000_000, nanoseconds % 1_000_000_000
+    call(addresses[0], _FUTEX, words.ctypes.data + 8 * i, _WAIT, value & 0xFFFFFFFF, room.ctypes.data + 16, 0, 0)
+
+
+@kernel
 def wake(addresses, words, i):
     """Wake whoever sleeps on words[i]."""
     call(addresses[0], _FUTEX, words.ctypes.data + 8 * i, _WAKE, 0x7FFFFFFF, 0, 0, 0)
@@ -102,6 +151,28 @@ def await_change(addresses, words, i, value, spins):
         looked += 1
         if looked > spins:
             sleep_while(addresses, words, i, value)
+
+
+@kernel
+def await_change_for(addresses, words, i, value, most_ns, room):
+    """Sleep until words[i] is no longer `value`, for so long at the most -> ns slept. Whether it has changed is for
+    the caller to look at. room: four words of the caller's own."""
+    if load_acquire(words, i) != value or most_ns <= 0:
+        return 0
+    began, slept = now(addresses, room, 0), 0
+    while slept < most_ns and load_acquire(words, i) == value:
+        sleep_while_for(addresses, words, i, value, most_ns - slept, room)
+        slept = now(addresses, room, 0) - began
+    return slept
+
+
+@kernel
+def sleep_while_all(addresses, waits, most_ns, room):
+    """Sleep while every one of several words is what it was, for so long at the most. waits: [n, 3] int64: the lower
+    half of the value that was seen, the word's address, 2. Returns at once where the system cannot do it: -1."""
+    until = now(addresses, room, 0) + most_ns
+    room[2], room[3] = until // 1_000_000_000, until % 1_000_000_000
+    return call(addresses[0], _FUTEX_WAITV, waits.ctypes.data, waits.shape[0], 0, room.ctypes.data + 16, 1, 0)
 
 
 @kernel
