@@ -17,8 +17,8 @@ from hotloop.core.jit import kernel
 # ------------
 # Two words do it all. WRITE counts the records that were published, READ those that were released; both only grow.
 # Record n lies in slot n modulo the number of slots. The ring is empty where WRITE = READ and full where
-# WRITE - READ = slots, so zeroed memory is an empty ring. Each word has one writer: the worker writes WRITE, the trainer
-# writes READ. Nobody ever takes anything that a process killed at that moment could fail to give back.
+# WRITE - READ = slots, so zeroed memory is an empty ring. Each word has one writer: WRITE the worker, READ the trainer.
+# Nobody ever takes anything that a process killed at that moment could fail to give back.
 #
 #     worker                                          trainer
 #     w = WRITE                                       r = READ
@@ -35,8 +35,8 @@ from hotloop.core.jit import kernel
 #      machine known to us does this; the language that the kernels are compiled from allows it.
 # And a plain load in place of an acquire is taken out of a waiting loop by the compiler: it waits for ever.
 #
-# A worker that dies leaves a slot half written and WRITE as it was. What it had published is the trainer's; the rest was
-# never there. Its successor begins by reading WRITE, never with a count of its own, which would publish records
+# A worker that dies leaves a slot half written and WRITE as it was. What it had published is the trainer's; the rest
+# was never there. Its successor begins by reading WRITE, never with a count of its own, which would publish records
 # twice or not at all. It must not begin before the old process is gone for good (`waitpid`): then its last stores have
 # arrived as well, and there is one writer again.
 #

@@ -30,8 +30,8 @@ from hotloop.core.jit import kernel
 #   5  The numbers may be read before the sequence is, and 6: after it was read again. An acquire *load* of the second
 #      sequence does not help: it orders what comes after it (Boehm, "Can seqlocks get along with programming language
 #      memory models?", 2012).
-# The numbers themselves are loaded and stored as relaxed atomics: reading them while they are written is a race, which is
-# allowed for atomics only, and their mixture is thrown away.
+# The numbers themselves are loaded and stored as relaxed atomics: reading them while they are written is a race, which
+# is allowed for atomics only, and their mixture is thrown away.
 #
 # With one buffer a learner that dies in the middle leaves an odd sequence, and every worker looks at it for ever. With
 # two, LATEST still points to the other. A sequence only grows, over a restart too: it is not made from the version,
