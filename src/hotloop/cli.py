@@ -7,6 +7,7 @@ import math
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ USAGE = """hotloop: deep Q-learning at the speed the machine allows
   hotloop doctor script.py -- ARGS   the same for anybody's DQN script, unedited
   hotloop tune-system WORKLOAD       choose lanes, workers and threads for this machine, at the same samples per step
   hotloop report RUN…                one HTML page about one run or several
+  hotloop compare RUN…               settings against each other: scores, curves, speeds, with intervals over seeds
   hotloop list                       worlds, presets, networks, heads, variants, samplers
 
 Each has --help. `hotloop train WORKLOAD --help` shows every option with its value for that workload."""
@@ -67,6 +69,13 @@ Exit codes: 0 examined, 2 cannot be run, 3 no env step and no update was seen, 4
 Tries overlap, threads, workers, lanes and the length of a cycle in turns with the best so far, at fixed samples per
 step, and writes what was faster beyond doubt to a file that `train --config` takes (default tuned-WORKLOAD.toml).""",
     "report": "hotloop report RUN [RUN …] [--out FILE.html]\n\nOne page that opens from disk and fetches nothing.",
+    "compare": """hotloop compare RUN [RUN …] [--threshold X] [--measure NAME] [--html FILE] [--json]
+
+Runs that differ by their seed alone are one side; sides are compared within a workload, each with the first that is
+named. Final greedy scores (mean, interquartile mean, 95 % bootstrap interval over seeds), difference and probability of
+improvement, curves over env steps and over seconds of training, env steps/s beside samples per step; what is not like
+for like is said. --threshold: env steps and seconds until it was first met. --measure: a measure of the world (such as
+score) in place of the return. --html: the same and the curves as one page.""",
     "list": "hotloop list [--json]\n\nWorlds with their presets, networks, heads, variants, samplers.",
 }
 
@@ -93,7 +102,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(args: list[str]) -> int:
     verbs: dict[str, Callable[[list[str]], int]] = {
         "train": _train, "resume": _resume, "eval": _eval, "play": _play, "doctor": _doctor,
-        "tune-system": _tune_system, "report": _report, "list": _list,
+        "tune-system": _tune_system, "report": _report, "compare": _compare,
+        "list": _list,
     }  # fmt: skip
     if not args or args[0] in ("-h", "--help", "help"):
         print(USAGE)
@@ -244,6 +254,30 @@ def _report(args: list[str]) -> int:
     return 0
 
 
+def _compare(args: list[str]) -> int:
+    runs = list(takewhile(lambda word: not word.startswith("--"), args))
+    flags = _flags(args[len(runs) :])
+    own = _take(flags, {"threshold": None, "measure": "return", "html": None, "json": False})
+    _nothing_left(flags, list(own))
+    if not runs:
+        raise UserError("compare needs the folders of runs: hotloop compare RUN [RUN …] (hotloop compare --help)")
+    threshold = None if own["threshold"] is None else _real(own, "threshold")
+    from hotloop.report import compare, html, telling
+
+    read, skipped = compare.collect([Path(run) for run in runs])
+    found = compare.compare(read, own["measure"], threshold)
+    if own["html"]:
+        html.put(html.page(read, {c.workload: telling.section(c) for c in found}), Path(own["html"]), "--html")
+    if own["json"]:
+        from hotloop.run import strict_json
+
+        print(strict_json({"comparisons": [asdict(c) for c in found], "skipped": skipped}))
+    else:
+        print("\n\n\n".join("\n".join(telling.lines(c)) for c in found))
+        print("\n".join([f"skipped: {line}" for line in skipped] + ([own["html"]] if own["html"] else [])))
+    return 0
+
+
 def _list(args: list[str]) -> int:
     own = _take(flags := _flags(args), {"json": False})
     _nothing_left(flags, list(own))
@@ -356,6 +390,16 @@ def _number(own: dict[str, Any], name: str) -> float:
         value = -1.0
     if not 0 < value < math.inf:
         raise UserError(f"--{name} {shown(own[name])}: expected a number of seconds above 0")
+    return value
+
+
+def _real(own: dict[str, Any], name: str) -> float:
+    try:
+        value = float(own[name])
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UserError(f"--{name} {shown(own[name])}: expected a number")
     return value
 
 

@@ -56,17 +56,27 @@ def _labelled(groups: list[list[Run]]) -> list[Group]:
     labels: list[str] = []
     for runs in groups:
         own = runs[0].settings()
-        parts = [f"{key.rpartition('.')[2]} {own.get(key, '–')}" for key in differ]
+        parts = [f"{_short(key)} {own.get(key, '–')}" for key in differ]
         label = ", ".join(parts[:3]) + (", …" if len(parts) > 3 else "")
         labels.append(label if label not in labels else f"{label} ({len(labels) + 1})")
     return [Group(label, runs) for label, runs in zip(labels, groups, strict=True)]
 
 
+def _short(key: str) -> str:
+    """variant.name -> variant, learner.gamma -> gamma"""
+    return (key.removesuffix(".name") if _names_a_part(key) else key).rpartition(".")[2]
+
+
+def _names_a_part(key: str) -> bool:
+    return key.endswith(".name") and not key.startswith("env.")
+
+
 def differing(runs: Sequence[Run]) -> list[str]:
-    """Options that are not the same in all of them; the budget last, since it seldom is the point."""
+    """Options that are not the same in all of them: names of parts first, the budget last, since it seldom is the
+    point."""
     keys = dict.fromkeys(k for run in runs for k in run.settings())
     found = [k for k in keys if len({run.settings().get(k) for run in runs}) > 1]
-    return sorted(found, key=lambda k: k == "total_env_steps")
+    return sorted(found, key=lambda k: (k == "total_env_steps", not _names_a_part(k)))
 
 
 def curve(run: Run, key: str, x: str = "env_steps", low: str = "", high: str = "") -> list[np.ndarray]:

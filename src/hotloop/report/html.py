@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,20 +37,26 @@ def write(runs: Sequence[Path], out: Path | None = None) -> Path:
     folders = [Path(run) for run in runs]
     found = [read(folder, with_phases=len(folders) == 1) for folder in folders]
     target = Path(out) if out is not None else (folders[0] / NAME if len(folders) == 1 else Path(NAME))
+    return put(page(found), target, "--out")
+
+
+def put(text: str, target: Path, flag: str) -> Path:
+    """Write a page whole; `flag` is how another place for it is named."""
     temporary = target.with_name(f".writing-{target.name}")
     try:
-        temporary.write_text(page(found), "utf-8", errors="backslashreplace")
+        temporary.write_text(text, "utf-8", errors="backslashreplace")
         os.replace(temporary, target)
     except OSError as why:
-        raise UserError(f"cannot write {target}: {why.strerror}; free space or choose another with --out") from None
+        raise UserError(f"cannot write {target}: {why.strerror}; free space or choose another with {flag}") from None
     return target
 
 
-def page(runs: Sequence[Run]) -> str:
-    """The whole file."""
+def page(runs: Sequence[Run], sections: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The whole file. sections: workload -> HTML that stands before its charts."""
     workloads = grouped(runs)
     drawn: list[Chart] = []
-    body = "".join(_workload(name, groups, drawn, len(workloads) > 1) for name, groups in workloads.items())
+    among = len(workloads) > 1
+    body = "".join(_workload(name, groups, drawn, among, sections.get(name, "")) for name, groups in workloads.items())
     title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
     return "".join(
         [
@@ -94,7 +101,7 @@ def _plotly() -> str:
 # --- the body --------------------------------------------------------------------------------------------------------
 
 
-def _workload(name: str, groups: Sequence[Group], drawn: list[Chart], among: bool) -> str:
+def _workload(name: str, groups: Sequence[Group], drawn: list[Chart], among: bool, told: str) -> str:
     runs = [run for group in groups for run in group.runs]
     findings = [f for run in runs for f in run.findings]
     charts = "".join(_part(part, drawn) for part in parts(groups))
@@ -103,6 +110,7 @@ def _workload(name: str, groups: Sequence[Group], drawn: list[Chart], among: boo
             f"<header><h1>{cell(name)}</h1>{_subtitle(runs)}</header>\n",
             _notes(runs, groups),
             _head(groups),
+            told,
             _section("What the doctor found", tables.findings(findings)) if findings else "",
             charts,
             _section("Runs", tables.runs(runs)) if len(runs) > 1 else "",
