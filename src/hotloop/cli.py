@@ -81,13 +81,14 @@ score) in place of the return. --html: the same and the curves as one page.""",
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Exit codes: 0 done, 2 a request that cannot be met (one line on stderr), 130/143 stopped by a signal."""
+    """Exit codes: 0 done, 2 a request that cannot be met (one line on stderr), 3 nobody is left who collects, 130/143
+    stopped by a signal."""
     args = list(sys.argv[1:] if argv is None else argv)
     try:
         sys.exit(run(args))
     except UserError as error:
         print(f"hotloop: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except MemoryError as why:
         print(f"hotloop: out of memory: {' '.join(str(why).split())}; lower lanes, sizes or capacity", file=sys.stderr)
         sys.exit(2)

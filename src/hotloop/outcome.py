@@ -36,6 +36,7 @@ def gauges(pipeline: Pipeline) -> dict[str, Any]:
         "replay_size": pipeline.store.size,
         "refused_updates": pipeline.learner.refused,
         "rss_mb": _resident_mb(),
+        **pipeline.collector.gauges(),
     }
 
 

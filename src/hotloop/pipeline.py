@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from hotloop import aot
+from hotloop.collect.collector import Collector
 from hotloop.collect.forward import forward_program
 from hotloop.collect.inline import Inline
 from hotloop.config import Cycle, TrainConfig, cycle_of, learning_from
@@ -37,7 +38,7 @@ class Pipeline:
     config: TrainConfig
     cycle: Cycle
     spec: EnvSpec
-    collector: Inline
+    collector: Collector
     store: Store
     sampler: samplers.Sampler
     learner: Learner
@@ -113,6 +114,8 @@ class Pipeline:
     def misfit(self, state: Mapping[str, np.ndarray]) -> str:
         """What in a saved state another config has written; empty where nothing."""
         own = self.state()
+        if not any(name.startswith("collector.") for name in state if name != "collector.counters"):
+            own = {k: v for k, v in own.items() if k in state or not k.startswith("collector.")}  # lanes begin anew
         for name in sorted({*own, *state} - {"began_env_steps"}):
             have, want = (f"{s[name].dtype} {s[name].shape}" if name in s else "absent" for s in (state, own))
             if have != want:
@@ -120,10 +123,14 @@ class Pipeline:
         return ""
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
+        def of(name: str) -> Arrays:
+            return {k.removeprefix(f"{name}."): v for k, v in state.items() if k.startswith(f"{name}.")}
+
         for name, part in self._parts().items():
-            part.set_state({k.removeprefix(f"{name}."): v for k, v in state.items() if k.startswith(f"{name}.")})
+            if name != "collector":
+                part.set_state(of(name))
         self.began_env_steps = next((int(n) for n in state["began_env_steps"]), None)
-        if not self.spec.exact:
+        if not self.collector.set_state(of("collector")):
             self.store.cut()  # the lanes begin new episodes, and no transition may cross into them
             self.sampler.written(self.store.window())
         self.collector.publish(self.learner.params)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from hotloop import aside, checkpoint, outcome
+from hotloop.collect.collector import NothingLeft
 from hotloop.config import TrainConfig
 from hotloop.core.errors import UserError
 from hotloop.core.options import to_dict
@@ -48,6 +49,9 @@ def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = 
             meter.start(pipeline.collector.env_steps, pipeline.learner.updates)
             try:
                 loop(config, pipeline, beside, stop, meter, run, scalars, display, trace)
+            except NothingLeft as why:
+                _save(config, pipeline, meter, run, display)
+                raise NothingLeft(f"{why}; checkpoint saved, go on with: hotloop resume {run.path}") from None
             except NotFinite as why:
                 _save(config, pipeline, meter, run, display)
                 batch = outcome.dump_batch(run, pipeline)
@@ -106,7 +110,8 @@ def loop(
             with update:
                 updates.run()
         stats = pipeline.end_updates(updates) if updates else None
-        collector.publish(learner.params)
+        for text in collector.said():
+            display.note(text)
 
         env_steps, finished = collector.env_steps, collector.finished
         meter.cycle(env_steps, finished, stats)
@@ -123,6 +128,7 @@ def loop(
         if _due(config.checkpoint_every_env_steps, env_steps, pipeline) and env_steps < config.total_env_steps:
             with meter.pause("checkpoint"):
                 _save(config, pipeline, meter, run, display)
+        collector.publish(learner.params)
 
 
 def _due(every: int, env_steps: int, pipeline: Pipeline) -> bool:

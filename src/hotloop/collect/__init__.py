@@ -1,1 +1,1 @@
-"""Environments → blocks. A collector is `next_block()`, `publish(weights)`, `state()`; nothing here learns."""
+"""Environments → blocks. A collector is what `collector.py` says; nothing here learns."""

@@ -4,6 +4,8 @@ others, and the debugger's friend."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,23 +21,45 @@ from hotloop.core.types import Arrays, BatchedEnv, Block
 from hotloop.trace import Trace
 
 
+@dataclass(frozen=True)
+class Share:
+    """Some of a run's lanes, and how far the run is."""
+
+    first_lane: int
+    all_lanes: int  # of the run
+    games: int  # the seed of the episodes that begin now
+    env_steps: int = 0  # of the run
+    batched_steps: int = 0  # of these lanes
+
+
 class Inline:
     """Acts with the weights last published and fills one block after another."""
 
     exact = True
 
     def __init__(
-        self, env: BatchedEnv, forward: Program, explore: act.Options, *, steps: int, seed: int, trace: Trace
+        self,
+        env: BatchedEnv,
+        forward: Program,
+        explore: act.Options,
+        *,
+        steps: int,
+        seed: int,
+        trace: Trace,
+        share: Share | None = None,
     ) -> None:
+        """share: where these lanes are some of a run's; by default they are all of it, at its beginning."""
+        share = share or Share(0, env.lanes, seed)
         self.env, self.explore, self._forward = env, explore, forward
         self.block: Block = new_block(env.spec, steps, env.lanes)
-        self.env_steps = 0
+        self.env_steps = share.env_steps
         self.episodes = Episodes(env.lanes)
         self.finished: Finished | None = None  # of the newest block
         self._seed = seed
-        self._batched_steps = 0
-        self._keys = act.lane_keys(seed, random.EXPLORE, env.lanes)
-        self._powers = act.lane_powers(explore, env.lanes, env.lanes)
+        self._all_lanes = share.all_lanes
+        self._batched_steps = share.batched_steps
+        self._keys = act.lane_keys(seed, random.EXPLORE, env.lanes, share.first_lane)
+        self._powers = act.lane_powers(explore, env.lanes, share.all_lanes, share.first_lane)
         self._seen = Seen(env.spec, env.lanes)
         self._weights: Tensor | None = None
         self._steps = [steps_of(self.block, t) for t in range(steps)]
@@ -43,7 +67,11 @@ class Inline:
         self._no_mask = np.ones((1, 1), np.bool_)
         self._first = steps_of(self.block, -1)  # writes row 0 of obs and mask, where a reset belongs
         self._act, self._env_step = trace.section("act"), trace.section("env")
-        env.reset(seed, self._first)
+        self._begin(share.games)
+
+    def _begin(self, games: int) -> None:
+        """New episodes in every lane."""
+        self.env.reset(games, self._first)
         self._seen.start(self._first.obs)
         self._keep_last()
 
@@ -70,7 +98,7 @@ class Inline:
             array[0] = array[-1]
         if block.mask is not None:
             block.mask[0] = block.mask[-1]
-        lanes, mask = self.env.lanes, self._no_mask
+        mask = self._no_mask
         for t, steps in enumerate(self._steps):
             if block.mask is not None:
                 mask = block.mask[t]
@@ -79,7 +107,7 @@ class Inline:
             with self._env_step:
                 self.env.step(block.action[t], steps)
             self._seen.push(steps.obs, steps.terminated, steps.truncated)
-            self.env_steps += lanes
+            self.env_steps += self._all_lanes
         self.finished = self.episodes.add(block)
         return block
 
@@ -108,15 +136,13 @@ class Inline:
         out["counters"] = np.array([self.env_steps, self._batched_steps], np.int64)
         return out
 
-    def set_state(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from `state`. Where the environment cannot be set back, its lanes start new episodes."""
+    def set_state(self, state: Mapping[str, np.ndarray]) -> bool:
+        """Go on from `state`. Where the environment cannot be set back, its lanes start new episodes -> False."""
         self.env_steps, self._batched_steps = (int(c) for c in state["counters"])
-        if not self.env.spec.exact:
-            self.env.reset(self._seed + self._batched_steps, self._first)
-            self._seen.start(self._first.obs)
-            self._keep_last()
+        if not self.env.spec.exact or len(state) == 1:
+            self._begin(self._seed + self._batched_steps)
             self.episodes = Episodes(self.env.lanes)
-            return
+            return False
         self.env.set_state(_under("env.", state))
         self._seen.set_state(_under("seen.", state))
         self.episodes.set_state(_under("episodes.", state))
@@ -124,6 +150,13 @@ class Inline:
             array[-1] = state[f"obs.{name}"]
         if self.block.mask is not None:
             self.block.mask[-1] = state["mask"]
+        return True
+
+    def gauges(self) -> dict[str, Any]:
+        return {}
+
+    def said(self) -> list[str]:
+        return []
 
     def close(self) -> None:
         self.env.close()

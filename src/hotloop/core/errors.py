@@ -9,6 +9,8 @@ from difflib import get_close_matches
 class UserError(Exception):
     """A request that cannot be met. The message is one line: what, the value, the way out."""
 
+    exit_code = 2
+
 
 class MissingExtra(UserError):
     """An optional dependency is not installed; the message holds the exact command that installs it."""

@@ -74,6 +74,7 @@ class Block:
     measures: np.ndarray  # [T, N, K] float32; meaningful only where ended
     mask: np.ndarray | None  # [T+1, N, A] bool
     final_mask: np.ndarray | None  # [T, N, A] bool; meaningful only where ended
+    anew: np.ndarray | None = None  # [N] bool: lanes whose row 0 does not continue the block before; None: no lane
 
     @property
     def steps(self) -> int:

@@ -79,8 +79,10 @@ class Store:
 
     def write(self, block: Block) -> None:
         """Commit a block of any length; of one longer than a lane, the end is kept. Row 0 of its observations is
-        where the block before it ended, unless `cut` was called in between."""
+        where the block before it ended, unless `cut` was called in between, or the block says otherwise."""
         self._check(block)
+        if block.anew is not None and block.anew.any():
+            self.cut(block.anew)
         a, total, lanes = self._arrays, block.steps, self.lanes
         start = int(a["cursor"][STEPS]) % self.slots_per_lane
         finals = nstep.commit(
@@ -105,15 +107,16 @@ class Store:
             frames.store_finals(packed, start, a["final_row"], a["final_mask"])
         self._window = self._current_window()
 
-    def cut(self) -> None:
+    def cut(self, lanes: np.ndarray | None = None) -> None:
         """The next block does not continue the last one, as when an environment that cannot give its state is
-        started anew. Episodes that were going on become truncated at their newest observation."""
+        started anew. Episodes that were going on become truncated at their newest observation. lanes: [N] bool."""
         a = self._arrays
         newest = int(a["cursor"][STEPS]) - 1
         if newest < 0:
             return
         slot, tail = newest % self.slots_per_lane, (newest + 1) % self.slots_per_lane
-        for lane in np.flatnonzero(a["end"][:, slot] == GOES_ON):
+        open_ended = a["end"][:, slot] == GOES_ON
+        for lane in np.flatnonzero(open_ended if lanes is None else open_ended & lanes):
             row = nstep.take_final_row(a["cursor"], a["final_owner"], newest, lane, self._oldest_kept(0))
             a["end"][lane, slot] = TRUNCATED
             a["final_row"][lane, slot] = row
