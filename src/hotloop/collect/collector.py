@@ -31,9 +31,6 @@ class Collector(Protocol):
         """Whether the same seed has led, and will lead, to the same blocks, environments permitting."""
         ...
 
-    @property
-    def epsilon(self) -> float: ...
-
     def next_block(self) -> Block:
         """T batched steps of N lanes. Valid until the next call. Raises NothingLeft; the blocks before it stand."""
         ...
