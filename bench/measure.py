@@ -117,13 +117,17 @@ def stage(run: Run) -> None:
 class Peer:
     """One side of a comparison: a process that waits, using no time, until it is asked."""
 
-    def __init__(self, name: str, python: str | Path = sys.executable) -> None:
-        """name: a file of bench/peers. python: the interpreter of a rival's own environment."""
+    def __init__(self, name: str, python: str | Path = sys.executable, tree: Path = ROOT) -> None:
+        """name: a file of bench/peers, or of bench itself. python: the interpreter of a rival's own environment.
+        tree: whose bench and, where it is not this one, whose package."""
         self.name = name
         env = os.environ if str(python) == sys.executable else {**os.environ, **ONE_THREAD}
+        if tree != ROOT:
+            env = {**env, "PYTHONPATH": str(tree / "src")}
+        inner = "" if (tree / "bench" / f"{name}.py").exists() else "peers."
         self._process = subprocess.Popen(
-            [str(python), "-m", f"bench.peers.{name}"],
-            cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [str(python), "-m", f"bench.{inner}{name}"],
+            cwd=tree, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
