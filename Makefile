@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: setup train test check learn bench bench-setup clean
+.PHONY: setup train test check gate learn bench bench-setup clean
 
 setup: $(READY)  ## make the environment
 
@@ -27,6 +27,10 @@ check: $(READY)  ## style, types, and which folder may import which
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --level error
 	$(BIN)/lint-imports
+
+gate: $(READY)  ## is this commit slower than the baseline of bench/baseline.txt? does it still learn?
+	$(BIN)/python bench/gate.py
+	$(BIN)/python -m pytest -m gate
 
 learn: $(READY)  ## training runs that must reach their scores
 	$(BIN)/python -m pytest -m learn

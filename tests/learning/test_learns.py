@@ -47,6 +47,13 @@ def test_a_learner_that_learns_nothing_would_be_seen(tmp_path):
     assert agent.summary["return_mean"] < 8
 
 
+@pytest.mark.gate
+def test_cartpole_is_learnt_by_the_compiled_path(tmp_path):
+    """Two of three seeds: one that fails is within what the preset was seen to do."""
+    agents = [hotloop.train("cartpole", run=tmp_path / str(seed), quiet=True, seed=seed) for seed in range(3)]
+    assert sorted(a.summary["return_mean"] for a in agents)[1] >= 475 and agents[0].summary["compiled"]
+
+
 @pytest.mark.learn
 @pytest.mark.parametrize("overlap", [True, False])
 def test_cartpole_is_learnt(tmp_path, overlap):
