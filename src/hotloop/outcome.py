@@ -70,16 +70,13 @@ def _means(played: Played) -> dict[str, float]:
     return {name: float(np.nanmean(values)) for name, values in played.measures.items() if np.isfinite(values).any()}
 
 
-def finish(
-    config: TrainConfig, pipeline: Pipeline, meter: Meter, run: RunFolder, trace: Trace, stopped_by: int | None
-) -> dict[str, Any]:
-    """Check the contract, evaluate, write weights and trace -> the summary."""
-    learner, env_steps = pipeline.learner, pipeline.collector.env_steps
+def finish(pipeline: Pipeline, meter: Meter, run: RunFolder, trace: Trace, stopped_by: int | None) -> dict[str, Any]:
+    """Check the contract, evaluate, write weights -> the summary."""
+    config, learner, env_steps = pipeline.config, pipeline.learner, pipeline.collector.env_steps
     pipeline.check_contract()
     with meter.pause("evaluate"):
         played = greedy(pipeline, 0)
     write_weights(run, pipeline)
-    trace.write_chrome(run.trace)
     programs = (pipeline.forward, learner.program)
     return {
         "workload": config.workload,

@@ -76,7 +76,7 @@ def watch(side: Side) -> Baseline:
     return Baseline(
         env_steps_per_s=found.per_s,
         samples_per_step=found.updates * side.config.learner.batch_size / max(found.env_steps, 1),
-        first_window_ratio=side.meter.speed()["first_window_ratio"],
+        first_window_ratio=side.book.meter.speed()["first_window_ratio"],
         seconds=seconds,
         cycles=cycles,
         cycle_env_steps=cycle.env_steps,

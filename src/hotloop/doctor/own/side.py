@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from hotloop import aside
+from hotloop.book import Book
 from hotloop.config import TrainConfig, cycle_of
 from hotloop.doctor.own.costs import Costs, Totals, costs, since, totals
 from hotloop.meter import Meter
@@ -89,8 +90,9 @@ class Side:
             self._beside = undo.enter_context(
                 aside.thread("update", self.trace, lambda: begin_beside(self.config), program.native)
             )
-            self.meter = Meter(self.pipeline.spec.measures)
-            self.meter.start(0, 0)
+            meter = Meter(self.pipeline.spec.measures)
+            self.book = Book(self.pipeline, meter, self._run, None, Quiet(), self.trace)
+            self.book.start()
             self.run(0.0)
             while self.pipeline.began_env_steps is None:
                 self.run(0.0)
@@ -121,7 +123,7 @@ class Side:
         pipeline = self.pipeline
         before, began = totals(self.trace.totals()), time.perf_counter_ns()
         env_steps, updates = pipeline.collector.env_steps, pipeline.learner.updates
-        loop(self.config, pipeline, self._beside, Until(seconds), self.meter, self._run, None, Quiet(), self.trace)
+        loop(self.config, pipeline, self._beside, Until(seconds), self.book, self.trace)
         return Slice(
             time.perf_counter_ns() - began,
             pipeline.collector.env_steps - env_steps,
