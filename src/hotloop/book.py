@@ -117,10 +117,15 @@ class Book:
         config, before = pipeline.config, run.read_config()["total_env_steps"]
         if config.total_env_steps != before:
             run.write_config(to_dict(config))
-            bends = config.learner.optimizer.learning_rate_end >= 0
+            bends = {
+                "the learning rate": config.learner.optimizer.learning_rate_end >= 0,
+                "sampler.beta": config.sampler.get("beta_anneal_env_steps") == 0,
+            }
+            bent = " and ".join(what for what, does in bends.items() if does)
+            goes = "go" if " and " in bent else "goes"
             self.note(
                 f"the budget was {before:,} env steps and is {config.total_env_steps:,}"
-                + ("; the learning rate goes on along the schedule of the new one" if bends else "")
+                + (f"; {bent} {goes} on along the schedule of the new one" if bent else "")
             )
 
     def finish(self, stopped_by: int | None) -> dict[str, Any]:

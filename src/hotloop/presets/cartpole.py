@@ -57,3 +57,4 @@ PRESETS = {
         },
     },
 }
+PRESETS["per"] = {**PRESETS["default"], "sampler": {"name": "prioritized"}}

@@ -19,3 +19,4 @@ PRESETS = {
     },
 }
 PRESETS["lunar"] = PRESETS["default"]
+PRESETS["per"] = {**PRESETS["default"], "sampler": {"name": "prioritized", "alpha": 0.6, "beta": 0.4}}

@@ -37,7 +37,7 @@ PRESETS = {
         "network": {"name": "nature_cnn", "channels": [32, 64, 64], "features": 512, "channels_last": True},
         "variant": {"name": "dqn", "double": True},
         "explore": {"start": 1.0, "end": 0.1, "decay_env_steps": 200_000},
-        # Theirs were prioritised, alpha 0.6 and beta 0.4; these are uniform until the replay can do that.
+        "sampler": {"name": "prioritized", "alpha": 0.6, "beta": 0.4},
         "replay": {"capacity": 10_000, "truncated_share": 0.001},
         "learner": {
             "batch_size": 256,
