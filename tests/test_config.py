@@ -134,6 +134,23 @@ IDENTITY = {"workload": "identity", "total_env_steps": 10_000, "replay": {"capac
             {"learner": {"optimizer": {"learning_rate": 0}}},
             "option learner.optimizer.learning_rate = 0.0: must be more",
         ),
+        (
+            {"learner": {"optimizer": {"weight_decay": 0.01}}},
+            "learner.optimizer.weight_decay = 0.01 is for adamw, and learner.optimizer.name = adam; leave it out",
+        ),
+        (
+            {"learner": {"batch_size": 100, "accumulate": 11}, "samples_per_step": 1100},
+            "learner.batch_size = 100 × learner.accumulate = 11 is more than replay.capacity = 1000",
+        ),
+        (
+            {
+                "learner": {"accumulate": 3},
+                "total_env_steps": 96,
+                "learning_starts_env_steps": 0,
+                "samples_per_step": 12,
+            },
+            "learner.batch_size = 64 × learner.accumulate = 3 leaves nothing of total_env_steps = 96",
+        ),
         ({"samples_per_step": 1e-9}, "not a whole number; nearest: --samples-per-step"),
         ({"seed": -1}, "option seed = -1: must be at least 0"),
         (
@@ -156,8 +173,8 @@ def test_what_toml_cannot_hold_is_refused_before_the_run():
 # --- cycles ----------------------------------------------------------------------------------------------------------
 
 
-def cycled(lanes: int, batch: int, samples: float, steps: int = 0) -> TrainConfig:
-    learner = {"batch_size": batch}
+def cycled(lanes: int, batch: int, samples: float, steps: int = 0, accumulate: int = 1) -> TrainConfig:
+    learner = {"batch_size": batch, "accumulate": accumulate}
     return resolve(
         {"workload": "identity", "lanes": lanes, "samples_per_step": samples, "cycle_steps": steps, "learner": learner},
         {"total_env_steps": 10**15, "replay": {"capacity": 10**9}},
@@ -179,6 +196,10 @@ def cycled(lanes: int, batch: int, samples: float, steps: int = 0) -> TrainConfi
 def test_cycles(lanes, batch, samples, steps, cycle):
     found = cycle_of(cycled(lanes, batch, samples, steps))
     assert (found.steps, found.updates, found.env_steps) == cycle
+
+
+def test_batches_that_are_accumulated_count_as_one_update():
+    assert cycle_of(cycled(16, 16, 8.0, accumulate=4)) == cycle_of(cycled(16, 64, 8.0))
 
 
 @settings(deadline=None)

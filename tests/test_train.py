@@ -301,6 +301,14 @@ def test_rows_are_monotone_and_strict_json(tmp_path):
     assert epsilons == sorted(epsilons, reverse=True) and epsilons[-1] == pytest.approx(0.1)
 
 
+def test_accumulated_batches_keep_the_samples_per_step(tmp_path):
+    whole = running.train(tmp_path / "whole", "cartpole")
+    parts = running.train(tmp_path / "parts", "cartpole", learner={"batch_size": 4, "accumulate": 4})
+    for key in ("updates", "batch", "samples_per_step", "learning_env_steps"):
+        assert parts[key] == whole[key], key
+    assert parts["batch"] == 16 and parts["samples_per_step"] == 4.0
+
+
 def test_rows_come_every_so_many_env_steps_and_a_hundred_by_default(tmp_path):
     running.train(tmp_path / "a", "identity", log_every_env_steps=100)
     steps = [row["env_steps"] for row in RunFolder.open(tmp_path / "a").read_metrics()]

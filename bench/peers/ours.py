@@ -74,7 +74,7 @@ def train(preset: tuple[str, str], layer: Mapping[str, Any]) -> dict[str, Any]:
         "env_steps": env_steps,
         "updates": updates,
         "seconds": seconds,
-        "samples_per_step": updates * config.learner.batch_size / env_steps,
+        "samples_per_step": updates * config.learner.samples_per_update / env_steps,
         "summary": {k: v for k, v in summary.items() if k not in ("run", "machine", "versions")},
     }
 

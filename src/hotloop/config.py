@@ -104,6 +104,7 @@ def resolve(*layers: Mapping[str, Any]) -> TrainConfig:
         raise UserError(f"option network.head = {config.network['head']!r}: choose one of {', '.join(HEADS)}")
     config = from_dict(TrainConfig, {**to_dict(config), **filled})
     _check_consistent(config)
+    _check_optimizer(config)
     _check_writable(config)
     return config
 
@@ -145,7 +146,12 @@ class Cycle:
 
 def cycle_of(config: TrainConfig) -> Cycle:
     """T and U with U × batch = T × lanes × samples_per_step, or an error with the nearest ratio that works."""
-    samples, lanes, batch, asked = config.samples_per_step, config.lanes, config.learner.batch_size, config.cycle_steps
+    samples, lanes, batch, asked = (
+        config.samples_per_step,
+        config.lanes,
+        config.learner.samples_per_update,
+        config.cycle_steps,
+    )
     ratio, other = _updates_per_batched_step(samples, lanes, batch), ""
     if ratio:
         steps = asked or _chosen_steps(ratio)
@@ -182,7 +188,7 @@ def _written(ratio: Fraction, lanes: int, batch: int) -> str:
 def learning_from(config: TrainConfig) -> int:
     """Env steps after which the first cycle that learns begins: enough by the config, and enough for one batch."""
     cycle = cycle_of(config).env_steps
-    needed = config.learner.batch_size + config.lanes * (config.replay.n_step - 1)
+    needed = config.learner.samples_per_update + config.lanes * (config.replay.n_step - 1)
     return -(-max(config.learning_starts_env_steps, needed) // cycle) * cycle
 
 
@@ -195,11 +201,9 @@ def _chosen_steps(ratio: Fraction) -> int:
 
 
 def _check_consistent(config: TrainConfig) -> None:
-    batch, capacity = config.learner.batch_size, config.replay.capacity
+    batch, capacity = config.learner.samples_per_update, config.replay.capacity
     if batch > capacity:
-        raise UserError(
-            f"learner.batch_size = {batch} is more than replay.capacity = {capacity}; lower one, raise the other"
-        )
+        raise UserError(f"{_batch_of(config)} is more than replay.capacity = {capacity}; lower one, raise the other")
     if config.workers and config.lanes % config.workers:
         fewer = max(w for w in range(1, min(config.workers, config.lanes) + 1) if config.lanes % w == 0)
         more = -(-config.lanes // config.workers) * config.workers
@@ -225,10 +229,25 @@ def _check_consistent(config: TrainConfig) -> None:
         )
     last = (-(-config.total_env_steps // cycle.env_steps) - 1) * cycle.env_steps
     if learning_from(config) > last:
-        key = "learning_starts_env_steps" if config.learning_starts_env_steps > last else "learner.batch_size"
+        starts = config.learning_starts_env_steps
         raise UserError(
-            f"{key} = {config.learning_starts_env_steps if 'starts' in key else batch} leaves nothing of "
+            f"{f'learning_starts_env_steps = {starts}' if starts > last else _batch_of(config)} leaves nothing of "
             f"total_env_steps = {config.total_env_steps} to learn in, whose last cycle begins at {last}; lower it"
+        )
+
+
+def _batch_of(config: TrainConfig) -> str:
+    """Transitions of one update, in the words of the config."""
+    times = f" × learner.accumulate = {config.learner.accumulate}" if config.learner.accumulate > 1 else ""
+    return f"learner.batch_size = {config.learner.batch_size}{times}"
+
+
+def _check_optimizer(config: TrainConfig) -> None:
+    chosen = config.learner.optimizer
+    if chosen.weight_decay and chosen.name != "adamw":
+        raise UserError(
+            f"learner.optimizer.weight_decay = {chosen.weight_decay:g} is for adamw, and learner.optimizer.name = "
+            f"{chosen.name}; leave it out, or choose adamw"
         )
 
 

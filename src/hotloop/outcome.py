@@ -84,7 +84,7 @@ def finish(pipeline: Pipeline, meter: Meter, run: RunFolder, trace: Trace, stopp
         "seed": config.seed,
         "env_steps": env_steps,
         "updates": learner.updates,
-        "batch": config.learner.batch_size,
+        "batch": config.learner.samples_per_update,
         "samples_per_step": pipeline.samples_per_step,
         "learning_env_steps": pipeline.learning_env_steps,
         **meter.speed(),

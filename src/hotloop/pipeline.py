@@ -62,7 +62,7 @@ class Pipeline:
     @property
     def samples_per_step(self) -> float:
         """As it was, not as it was asked for: updates × batch / env steps of the cycles that learnt."""
-        return self.learner.updates * self.config.learner.batch_size / max(self.learning_env_steps, 1)
+        return self.learner.updates * self.config.learner.samples_per_update / max(self.learning_env_steps, 1)
 
     def check_contract(self) -> None:
         """The declared samples per step were kept, whatever the lanes, the threads and the interruptions."""
@@ -74,7 +74,8 @@ class Pipeline:
     def learning(self, env_steps: int) -> bool:
         """Whether the cycle that begins after so many env steps also learns."""
         learns = (
-            env_steps >= self.config.learning_starts_env_steps and self.store.size >= self.config.learner.batch_size
+            env_steps >= self.config.learning_starts_env_steps
+            and self.store.size >= self.config.learner.samples_per_update
         )
         if learns and self.began_env_steps is None:
             self.began_env_steps = env_steps
@@ -102,7 +103,7 @@ class Pipeline:
         return stats
 
     def __post_init__(self) -> None:
-        self._slots = np.zeros((self.cycle.updates, self.config.learner.batch_size), np.int64)
+        self._slots = np.zeros((self.cycle.updates, self.config.learner.samples_per_update), np.int64)
         self._sample = self.trace.section("sample")
 
     def state(self) -> Arrays:
@@ -211,7 +212,7 @@ def _sampler(config: TrainConfig, store: Store) -> samplers.Sampler:
 
 def _refuse_cycle(config: TrainConfig, spec: EnvSpec) -> None:
     """The block and the batches of one cycle have to lie in memory beside the replay."""
-    cycle, batch, free = cycle_of(config), config.learner.batch_size, available()
+    cycle, batch, free = cycle_of(config), config.learner.samples_per_update, available()
     seen = sum(int(np.prod(f.seen, dtype=float)) * np.dtype(f.dtype).itemsize for f in spec.observation)
     need = 2 * seen * (cycle.updates * batch + cycle.env_steps)
     if free is not None and need > free * HEADROOM:

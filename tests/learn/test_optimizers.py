@@ -67,6 +67,21 @@ def test_learning_rate_falls_linearly_from_the_first_update_to_the_last_and_then
     assert scalars(Options(learning_rate_end=0.0), 9, 1, 10)[0, 0] == 0.0
 
 
+def test_learning_rate_falls_by_half_a_cosine_as_torchs_does():
+    o = Options(learning_rate=1e-2, learning_rate_end=2e-3, learning_rate_shape="cosine")
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1e-2)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=100, eta_min=2e-3)
+    theirs = []
+    for _ in range(101):
+        theirs.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    rate = scalars(o, 0, 120, 101)[:, 0]
+    assert np.allclose(rate[:101], theirs, rtol=1e-6) and (rate[100:] == np.float32(2e-3)).all()
+    constant = Options(learning_rate_shape="cosine")
+    assert (scalars(constant, 0, 5, 10)[:, 0] == np.float32(1e-3)).all()
+
+
 def test_scalars_stay_finite_and_exact_far_into_a_run():
     last = scalars(Options(), 10**9, 1, 10**9 + 1)
     assert np.array_equal(last[0, 1:], [1.0, 1.0]) and last.shape == (1, optimizers.SCALARS)

@@ -134,3 +134,16 @@ def test_without_masks():
     masked, plain = learner(VECTOR), learner(UNMASKED)
     a, b = feed(masked, batch), feed(plain, replace(batch, next_mask=None))
     assert np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]) and torch.equal(masked.params, plain.params)
+
+
+@pytest.mark.parametrize(("case", "compile"), [*((case, False) for case in CASES), (next(iter(CASES)), True)], ids=str)
+def test_batches_that_are_accumulated_equal_one_large_batch(case, compile):
+    options, variant, head = CASES[case]
+    batch = batches(VECTOR, 24, 16, seed=2)
+    whole = learner(options=options, variant_options=variant, head=head)
+    parts = replace(options, batch_size=4, accumulate=4)
+    pieces = learner(options=parts, variant_options=variant, head=head, compile=compile)
+    (a_stats, a_priority), (b_stats, b_priority) = feed(whole, batch), feed(pieces, batch)
+    assert np.abs(a_stats / b_stats - 1).max() < 2e-5 and np.abs(a_priority - b_priority).max() < 1e-5
+    assert (whole.params - pieces.params).abs().max() < 2e-6 and (whole.target - pieces.target).abs().max() < 2e-6
+    assert (whole.params - learner(head=head).params).abs().max() > 0.01 and pieces.updates == 24

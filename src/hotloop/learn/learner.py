@@ -26,12 +26,20 @@ PATIENCE = 10  # updates in a row that may be refused for values that are not fi
 @dataclass(frozen=True)
 class Options:
     batch_size: int = option(64, "transitions per update", ge=1)
+    accumulate: int = option(
+        1, "batches per update, their gradients averaged: as one of so many times the size, in less memory", ge=1
+    )
     gamma: float = option(0.99, "discount per step", ge=0, le=1)
     target_every_updates: int = option(500, "updates between moves of the target network", ge=1)
     target_tau: float = option(
         1.0, "share of the way the target moves: 1 copies, below 1 is polyak averaging", gt=0, le=1
     )
     optimizer: optimizers.Options = optimizers.Options()
+
+    @property
+    def samples_per_update(self) -> int:
+        """B, the transitions that one update learns from."""
+        return self.batch_size * self.accumulate
 
 
 class NotFinite(Exception):
@@ -66,6 +74,7 @@ class Learner:
             optimizer=options.optimizer,
             target_tau=options.target_tau,
             target_moves=moves,
+            accumulate=options.accumulate,
         )
         self.options, self.total_updates, self._target_moves = options, total_updates, moves
         self.params = initial(network)  # [P]
@@ -76,14 +85,15 @@ class Learner:
         self.refused = 0  # updates that were not applied, of all
         self.refused_in_a_row = 0
         # Room for the batches of one cycle; the sampler fills it, the program reads it, nothing is copied.
-        self.batch: Batch = new_batch(spec, updates_per_cycle, options.batch_size)
+        self.batch: Batch = new_batch(spec, updates_per_cycle, options.samples_per_update)
         self._inputs = step.inputs(self.batch)
         scalars = torch.zeros(updates_per_cycle, optimizers.SCALARS)
         # Two rows are enough to compile for any number, and one row would be taken for a constant.
         examples = [t[:1].expand(2, *t.shape[1:]).contiguous() for t in (scalars, *self._inputs)]
         # What is compiled in besides the network. The learning rate is not: it comes as a scalar.
-        baked = replace(options.optimizer, learning_rate=1.0, learning_rate_end=-1.0)
-        mark = repr((fingerprint, variant, update.variant_options, baked, moves, options.target_tau if moves else 1.0))
+        baked = replace(options.optimizer, learning_rate=1.0, learning_rate_end=-1.0, learning_rate_shape="linear")
+        tau = options.target_tau if moves else 1.0
+        mark = repr((fingerprint, variant, update.variant_options, baked, moves, tau, options.accumulate))
         self.program: aot.Program = step.program(
             update, [self.params, self.target, *self.moments, torch.zeros(1), *examples], mark, compile, threads
         )

@@ -23,7 +23,10 @@ SCALARS = 3  # learning rate, and two bias corrections
 class Options:
     name: Literal["adam", "adamw", "rmsprop"] = option("adam", "adam, adamw or rmsprop")
     learning_rate: float = option(1e-3, "step size at the first update", gt=0)
-    learning_rate_end: float = option(-1.0, "step size at the last update, linear between; below 0: no schedule")
+    learning_rate_end: float = option(-1.0, "step size at the last update; below 0: it stays constant")
+    learning_rate_shape: Literal["linear", "cosine"] = option(
+        "linear", "how the step size goes to its end: in a line, or by half a cosine, slow at both ends"
+    )
     eps: float = option(1e-8, "added to the denominator", gt=0)
     beta1: float = option(0.9, "decay of the first moment (adam, adamw)", ge=0, le=0.999999)
     beta2: float = option(0.999, "decay of the second moment (adam, adamw)", ge=0, le=0.999999)
@@ -38,6 +41,8 @@ def scalars(options: Options, first_update: int, updates: int, total_updates: in
     rate = np.full(updates, options.learning_rate)
     if options.learning_rate_end >= 0:
         done = np.clip((t - 1) / max(total_updates - 1, 1), 0.0, 1.0)
+        if options.learning_rate_shape == "cosine":  # Loshchilov & Hutter 2017, arXiv 1608.03983, eq. 5, one period
+            done = 0.5 - 0.5 * np.cos(np.pi * done)
         rate += (options.learning_rate_end - options.learning_rate) * done
     correction1, correction2 = 1.0 - options.beta1**t, 1.0 - options.beta2**t
     return np.stack([rate, 1.0 / correction1, 1.0 / np.sqrt(correction2)], axis=1).astype(np.float32)

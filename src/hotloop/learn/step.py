@@ -38,6 +38,7 @@ class Update:
     optimizer: optimizers.Options
     target_tau: float
     target_moves: bool  # the target follows at every update, so it cannot be evaluated once for all of them
+    accumulate: int  # equal parts of a batch, one after another
 
     @property
     def moments(self) -> int:
@@ -105,20 +106,15 @@ def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tup
     target = moments.pop() if update.target_moves else None
     scalars, *rest = row
     parts = 4 + update.spec.masked + 2 * len(update.spec.observation)
-    batch, frozen = _transitions(update.spec, rest[:parts]), tuple(rest[parts:])
     if target is not None:
-        frozen = update.variant.frozen(_network(update, target), batch, update.variant_options)
+        whole = _transitions(update.spec, rest[:parts])
+        rest += update.variant.frozen(_network(update, target), whole, update.variant_options)
     # Differentiate with respect to the views: gradients through slices of the flat vector would fill it once each.
     trained, statistics = update.layout.trained_size, update.layout.views(params)[update.layout.trained :]
     views = [v.detach().requires_grad_() for v in update.layout.views(params)[: update.layout.trained]]
     online = _Online(update, views, statistics)
-    with torch.enable_grad():
-        out = update.variant.loss(online, batch, frozen, update.variant_options)
-        loss = (out.loss * batch.weight).mean()
-        # A user's module may hold parameters that its output does not depend on: their gradient is zero.
-        gradients = torch.autograd.grad(loss, views, allow_unused=True, materialize_grads=True)
-    gradient = update.layout.flat(gradients)
-    loss, norm = loss.detach(), torch.linalg.vector_norm(gradient)
+    loss, q, gradient, priority = _gradient(update, online, views, rest, parts)
+    norm = torch.linalg.vector_norm(gradient)
     limit = update.optimizer.max_grad_norm
     if limit > 0:
         gradient = gradient * (limit / (norm + 1e-6)).clamp(max=1.0)
@@ -131,8 +127,31 @@ def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tup
     if target is not None:
         new.append(_moved(target, stepped, update.target_tau))
     kept = [torch.where(applied, n, old) for n, old in zip(new, carry, strict=True)]
-    stats = torch.stack([loss, out.q.mean(), norm, applied.to(torch.float32)])
-    return kept, [stats, out.priority.detach()]
+    stats = torch.stack([loss, q, norm, applied.to(torch.float32)])
+    return kept, [stats, priority]
+
+
+def _gradient(
+    update: Update, online: _Online, views: list[Tensor], rows: list[Tensor], parts: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(mean loss [], mean q [], gradient [P], priority [B]) of a batch, taken in equal parts one after another, so that
+    only one part's activations are kept. rows: the tensors of the batch, of which `parts` are transitions."""
+    size, sums, priority = rows[0].shape[0] // update.accumulate, [], []
+    for k in range(update.accumulate):
+        piece = rows if update.accumulate == 1 else [t[k * size : (k + 1) * size] for t in rows]
+        batch, frozen = _transitions(update.spec, piece[:parts]), tuple(piece[parts:])
+        with torch.enable_grad():
+            out = update.variant.loss(online, batch, frozen, update.variant_options)
+            loss = (out.loss * batch.weight).mean()
+            # A user's module may hold parameters that its output does not depend on: their gradient is zero.
+            gradients = torch.autograd.grad(loss, views, allow_unused=True, materialize_grads=True)
+        found = [loss.detach(), out.q.mean(), update.layout.flat(gradients)]
+        sums = [a + b for a, b in zip(sums, found, strict=True)] if sums else found
+        priority.append(out.priority.detach())
+    if update.accumulate == 1:
+        return sums[0], sums[1], sums[2], priority[0]
+    loss, q, gradient = (s / update.accumulate for s in sums)
+    return loss, q, gradient, torch.cat(priority)
 
 
 class _Online:

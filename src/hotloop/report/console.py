@@ -129,7 +129,7 @@ def opening(pipeline: Any, env_steps: int) -> list[str]:
     origin = {"cache": "from the cache", "compiled": "compiled, and cached for the next start", "eager": "eager"}
     lines = [
         f"{config.workload}: {config.lanes} lanes, {config.total_env_steps:,} env steps, "
-        f"{config.samples_per_step:g} samples per step ({cycle.updates} updates of {config.learner.batch_size} "
+        f"{config.samples_per_step:g} samples per step ({cycle.updates} updates of {config.learner.samples_per_update} "
         f"per cycle of {cycle.steps} × {config.lanes} env steps), seed {config.seed}",
         f"replay: {pipeline.store.plan.total / 2**20:.1f} MiB for {pipeline.store.plan.capacity:,} transitions",
         f"warm-up: {warm} (update {origin[pipeline.learner.program.origin]})",

@@ -92,7 +92,8 @@ def declared(run: Run) -> tuple[float | None, float | None]:
         except (KeyError, ValueError):
             return None
 
-    return of("learner.batch_size"), of("samples_per_step")
+    batch = of("learner.batch_size")
+    return batch and batch * (of("learner.accumulate") or 1), of("samples_per_step")
 
 
 # --- where the time goes ---------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def watch(side: Side) -> Baseline:
     sections = sum(calls for calls, _ in found.spent.values())
     return Baseline(
         env_steps_per_s=found.per_s,
-        samples_per_step=found.updates * side.config.learner.batch_size / max(found.env_steps, 1),
+        samples_per_step=found.updates * side.config.learner.samples_per_update / max(found.env_steps, 1),
         first_window_ratio=side.book.meter.speed()["first_window_ratio"],
         seconds=seconds,
         cycles=cycles,

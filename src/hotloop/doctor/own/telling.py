@@ -23,8 +23,9 @@ def _headline(seen: Examined) -> list[str]:
     first = "" if found.first_window_ratio is None else f", first window {found.first_window_ratio:.2f} of the median"
     origin = {"cache": "update from the cache", "compiled": "update compiled just now", "eager": "update runs eagerly"}
     lines = [
-        f"{config.workload}: {config.lanes} lanes · {found.updates_per_cycle} updates of {config.learner.batch_size} "
-        f"per cycle of {found.cycle_env_steps} env steps · {found.samples_per_step:.4g} samples per step",
+        f"{config.workload}: {config.lanes} lanes · {found.updates_per_cycle} updates of "
+        f"{config.learner.samples_per_update} per cycle of {found.cycle_env_steps} env steps · "
+        f"{found.samples_per_step:.4g} samples per step",
         f"throughput   {found.env_steps_per_s:,.0f} env steps/s over {found.seconds:.1f} s{first}",
         f"cold start   {sum(found.cold_start_s.values()):.2f} s ({warm}; {origin[found.origin]})",
         f"cores        {found.cores_busy:.2f} of {seen.cores} busy",

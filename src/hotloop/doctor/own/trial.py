@@ -94,7 +94,7 @@ def added(slices: tuple[Slice, ...]) -> Slice:
 def _samples(config: TrainConfig, slices: tuple[Slice, ...]) -> float:
     """As they were, not as they were asked for."""
     whole = added(slices)
-    return whole.updates * config.learner.batch_size / max(whole.env_steps, 1)
+    return whole.updates * config.learner.samples_per_update / max(whole.env_steps, 1)
 
 
 def interval(values: tuple[float, ...], resamples: int = 2_000) -> tuple[float, float]:
