@@ -14,7 +14,6 @@ from safetensors.torch import load_file
 
 import hotloop
 from hotloop import presets
-from hotloop.collect.forward import forward_program
 from hotloop.collect.policies import Greedy
 from hotloop.config import TrainConfig, resolve
 from hotloop.core.errors import UserError
@@ -22,7 +21,7 @@ from hotloop.core.options import shown
 from hotloop.core.types import Arrays, BatchedEnv, Policy
 from hotloop.evaluate import Played, evaluation_seed, play
 from hotloop.networks._flat import layout_of
-from hotloop.pipeline import build_network, fingerprint
+from hotloop.pipeline import build_forward, build_network, fingerprint
 from hotloop.report.console import display
 from hotloop.run import RunFolder
 from hotloop.train import train as train_run
@@ -96,11 +95,10 @@ class Agent:
         self.spec = self.world.spec()
         torch.set_num_threads(config.threads)
         network = build_network(config, self.spec)
-        weights = _weights(folder.weights, layout_of(network))
-        mark = fingerprint(config, self.spec, network)
-        self._greedy = Greedy(
-            self.spec, forward_program(self.spec, network, mark, config.compile, config.threads), weights
-        )
+        layout = layout_of(network)
+        weights = _weights(folder.weights, layout)
+        forward = build_forward(config, self.spec, network, fingerprint(config, self.spec, network))
+        self._greedy = Greedy(self.spec, forward, weights, layout.noise_size)
         self._parts, self._action = self.world.words()
         self._folder = folder
 

@@ -4,7 +4,7 @@ pipeline's builder and the command line see the whole; each part is given its ow
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from math import ceil
 from typing import Any
@@ -15,7 +15,7 @@ from hotloop.core.errors import UserError
 from hotloop.core.options import from_dict, option, shown, to_dict
 from hotloop.envs._world import World, world
 from hotloop.learn import learner
-from hotloop.networks._heads import HEADS
+from hotloop.networks import _heads
 from hotloop.replay import plan
 
 
@@ -23,6 +23,7 @@ def _group(help: str) -> Any:
     return field(default_factory=dict, metadata={"help": help, "ge": None, "gt": None, "le": None})
 
 
+EVERY_NETWORK = tuple(f.name for f in fields(_heads.Options))  # options that stand beside a network's own
 LONGEST_CYCLE = 4_096  # batched steps
 
 
@@ -68,7 +69,7 @@ class TrainConfig:
         return world(self.workload, self.env)
 
     def network_options(self) -> dict[str, Any]:
-        return {k: v for k, v in self.network.items() if k not in ("name", "head")}
+        return {k: v for k, v in self.network.items() if k not in ("name", *EVERY_NETWORK)}
 
     def variant_options(self) -> dict[str, Any]:
         return {k: v for k, v in self.variant.items() if k != "name"}
@@ -78,7 +79,7 @@ class TrainConfig:
 
 
 DEFAULT_GROUPS = {
-    "network": {"name": "mlp", "head": "scalar"},
+    "network": {"name": "mlp", **to_dict(_heads.Options())},
     "variant": {"name": "dqn"},
     "sampler": {"name": "uniform"},
 }
@@ -93,15 +94,14 @@ def resolve(*layers: Mapping[str, Any]) -> TrainConfig:
     config = from_dict(TrainConfig, merged)
     if not config.workload:
         raise UserError("no workload; name a world (hotloop list), a Gymnasium id or module:factory")
-    for group, key in (("network", "name"), ("network", "head"), ("variant", "name"), ("sampler", "name")):
+    for group, key in (("network", "name"), ("variant", "name"), ("sampler", "name")):
         if not isinstance(name := getattr(config, group)[key], str):
             raise UserError(f"option {group}.{key} = {shown(name)}: expected text")
     filled = {"env": to_dict(config.world().options)}
-    filled["network"] = _filled("hotloop.networks", "network.", config.network, ("head",))
+    own = to_dict(from_dict(_heads.Options, {k: config.network[k] for k in EVERY_NETWORK}, "network."))
+    filled["network"] = _filled("hotloop.networks", "network.", {**config.network, **own}, EVERY_NETWORK)
     filled["variant"] = _filled("hotloop.learn.variants", "variant.", config.variant, ())
     filled["sampler"] = _filled("hotloop.replay.samplers", "sampler.", config.sampler, ())
-    if ":" not in config.network["name"] and config.network["head"] not in HEADS:
-        raise UserError(f"option network.head = {config.network['head']!r}: choose one of {', '.join(HEADS)}")
     config = from_dict(TrainConfig, {**to_dict(config), **filled})
     _check_consistent(config)
     _check_optimizer(config)
@@ -114,7 +114,7 @@ def merge(base: dict[str, Any], layer: Mapping[str, Any]) -> None:
     for key, value in layer.items():
         if isinstance(value, Mapping) and isinstance(base.get(key), dict):
             if key in DEFAULT_GROUPS and "name" in value and value["name"] != base[key].get("name"):
-                base[key] = {k: v for k, v in base[key].items() if k == "head"}
+                base[key] = {k: v for k, v in base[key].items() if key == "network" and k in EVERY_NETWORK}
             merge(base[key], value)
         else:
             base[key] = _copied(value)

@@ -48,6 +48,7 @@ def _first_sentence(doc: str | None) -> str:
 def options_help(workload: str, preset: str, *layers: Mapping[str, Any]) -> str:
     """Every option as a flag, with the value this workload gets and its line of help."""
     from hotloop import api
+    from hotloop.networks._heads import Options as HeadOptions
 
     config = api.configure(workload, preset, *layers)
     lines = [f"options of {workload}, with the values of this command:"]
@@ -63,6 +64,8 @@ def options_help(workload: str, preset: str, *layers: Mapping[str, Any]) -> str:
         if ":" not in named["name"]:
             options = discover.load(package, named["name"]).Options
             lines += _class_rows(f"{group}.", options, named)
+        if group == "network":
+            lines += _class_rows("network.", HeadOptions, named)
     return "\n".join(lines)
 
 

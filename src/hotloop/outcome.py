@@ -35,9 +35,27 @@ def gauges(pipeline: Pipeline) -> dict[str, Any]:
         "samples_per_step": pipeline.samples_per_step,
         "replay_size": pipeline.store.size,
         "refused_updates": pipeline.learner.refused,
+        **_rewards_outside(pipeline),
         "rss_mb": _resident_mb(),
         **pipeline.collector.gauges(),
     }
+
+
+def _rewards_outside(pipeline: Pipeline) -> dict[str, int]:
+    """Of all rewards that were sampled, those that the variant cannot tell apart; nothing where it can tell all."""
+    return {"rewards_outside": pipeline.learner.rewards_outside} if pipeline.learner.reward_range else {}
+
+
+def remarks(pipeline: Pipeline) -> list[str]:
+    """What went wrong quietly, one line each, for the user."""
+    learner, batch = pipeline.learner, pipeline.config.learner.batch_size
+    if not learner.rewards_outside:
+        return []
+    low, high = learner.reward_range or (0.0, 0.0)
+    return [
+        f"{learner.rewards_outside:,} of {learner.updates * batch:,} sampled rewards lay outside of variant.v_min = "
+        f"{low:g} … variant.v_max = {high:g} and were cut; widen these, or scale the rewards"
+    ]
 
 
 def _resident_mb() -> float | None:
@@ -50,7 +68,7 @@ def _resident_mb() -> float | None:
 
 def greedy(pipeline: Pipeline, number: int) -> Played:
     """Episodes of the present weights, held out. `number` tells this evaluation from others of the run."""
-    policy = Greedy(pipeline.spec, pipeline.forward, pipeline.learner.params)
+    policy = Greedy(pipeline.spec, pipeline.forward, pipeline.learner.params, pipeline.learner.noise)
     config = pipeline.config
     seed = evaluation_seed(config.seed, number)
     return play(config.world(), lambda env: policy, config.evaluate_episodes, seed, longest=config.evaluate_longest)
@@ -106,6 +124,7 @@ def finish(pipeline: Pipeline, meter: Meter, run: RunFolder, trace: Trace, stopp
         "unfinished_episodes": played.unfinished,
         "training_episodes": meter.episodes,
         "refused_updates": learner.refused,
+        **_rewards_outside(pipeline),
         "exact": pipeline.exact,
         "stopped_by_signal": stopped_by,
         "resumed_at_env_steps": meter.resumed,

@@ -24,6 +24,7 @@ from hotloop.core.errors import UserError
 from hotloop.core.schema import new_block
 from hotloop.core.types import Arrays, Block, EnvSpec
 from hotloop.learn.learner import Learner
+from hotloop.learn.variants import _base as variants
 from hotloop.networks._build import QNetwork, build
 from hotloop.replay.plan import HEADROOM, available, in_units
 from hotloop.replay.samplers import _base as samplers
@@ -146,15 +147,28 @@ class Pipeline:
 
 def build_network(config: TrainConfig, spec: EnvSpec) -> QNetwork:
     seed = int(random.stream_key(config.seed, random.NETWORK, 0)) >> 1
-    return build(spec, config.network["name"], config.network_options(), config.network["head"], seed)
+    named, outputs = config.network, _variant(config).outputs
+    sigma = named["noisy_sigma"] if named["noisy"] else 0.0
+    return build(spec, named["name"], config.network_options(), named["head"], seed, outputs, sigma)
+
+
+def _variant(config: TrainConfig) -> variants.Chosen:
+    return variants.chosen(config.variant["name"], config.variant_options())
+
+
+def build_forward(config: TrainConfig, spec: EnvSpec, network: QNetwork, mark: str) -> aot.Program:
+    """What acts: the network, and the way from what it gives to values."""
+    return forward_program(spec, network, mark, config.compile, config.threads, _variant(config).values)
 
 
 def fingerprint(config: TrainConfig, spec: EnvSpec, network: QNetwork) -> str:
     """All that the network's arithmetic depends on, as text: what was compiled for it is found again by this."""
-    name = config.network["name"]
+    name, variant = config.network["name"], _variant(config)
     return json.dumps(
         {
             "network": config.network,
+            "outputs": repr(variant.outputs),
+            "values": repr(variant.options) if variant.values else None,
             "own": [discover.source_digest(name), repr(network)] if ":" in name else None,
             "constants": {k: aot.digest_of(b) for k, b in network.named_buffers() if k not in network.gathered},
             "spec": repr((spec.observation, spec.num_actions, spec.masked)),
@@ -182,7 +196,7 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
         mark = fingerprint(config, spec, network)
         # Two modules: eagerly, calling one puts the given parameters into it for as long as the call lasts, and acting
         # and learning call theirs at the same time.
-        forward = forward_program(spec, copy.deepcopy(network), mark, config.compile, config.threads)
+        forward = build_forward(config, spec, copy.deepcopy(network), mark)
         learner = Learner(
             spec,
             network,
@@ -194,8 +208,11 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
             fingerprint=mark,
             compile=config.compile,
             threads=config.threads,
+            seed=config.seed,
         )
-    collector = Inline(env, forward, config.explore, steps=cycle.steps, seed=config.seed, trace=trace)
+    collector = Inline(
+        env, forward, config.explore, steps=cycle.steps, seed=config.seed, trace=trace, noise=learner.noise
+    )
     collector.publish(learner.params)
     notes = list(dict.fromkeys(p.note for p in (forward, learner.program) if p.note))
     pipeline = Pipeline(config, cycle, spec, collector, store, sampler, learner, forward, trace, seconds, notes)
@@ -238,8 +255,9 @@ def _warm(pipeline: Pipeline) -> None:
     if config.world().native:
         env = config.world().make(1)
         scratch = Inline(
-            env, pipeline.forward, replace(config.explore, start=0.5, end=0.5), steps=2, seed=0, trace=Trace(16)
-        )
+            env, pipeline.forward, replace(config.explore, start=0.5, end=0.5), steps=2, seed=0, trace=Trace(16),
+            noise=learner.noise,
+        )  # fmt: skip
         scratch.publish(learner.params)
         block = scratch.next_block()
         env.close()

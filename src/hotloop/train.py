@@ -50,6 +50,8 @@ def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = 
             book.save()  # first: what follows may be interrupted
             trace.write_chrome(run.trace)
             summary = book.finish(stop.signal)
+        for remark in outcome.remarks(pipeline):
+            display.note(remark)
         display.finish(summary)
         return summary
     finally:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hotloop.core.types import Arrays, Batch, EnvSpec, Field
 from hotloop.learn.learner import Learner, Options
+from hotloop.learn.variants._base import chosen
 from hotloop.networks._build import build
 
 VECTOR = EnvSpec("toy", (Field("obs", (5,), "float32"),), num_actions=4, masked=True)
@@ -33,11 +34,13 @@ def learner(
     total: int = 1000,
     compile: bool = False,
     seed: int = 0,
+    noisy_sigma: float = 0.0,
 ) -> Learner:
     if network_options is None:
         network_options = {"hidden": [32]} if network == "mlp" else {}
-    built = build(spec, network, network_options, head, seed)
-    mark = repr((spec, network, network_options, head))
+    outputs = chosen(variant, variant_options or {}).outputs
+    built = build(spec, network, network_options, head, seed, outputs, noisy_sigma)
+    mark = repr((spec, network, network_options, head, outputs, noisy_sigma))
     made = Learner(
         spec,
         built,
@@ -49,6 +52,7 @@ def learner(
         fingerprint=mark,
         compile=compile,
         threads=1,
+        seed=seed,
     )
     # A program that could not be compiled runs eagerly, and a comparison of eager with eager would pass.
     assert made.program.origin in (("compiled", "cache") if compile else ("eager",)), made.program.note
@@ -61,6 +65,9 @@ def batches(spec: EnvSpec, updates: int, size: int, seed: int = 0) -> Batch:
     shape = (updates, size)
     steps = rng.integers(1, 4, shape)
     ended = rng.random(shape) < 0.2
+    action = rng.integers(0, spec.num_actions, shape)
+    own = rng.random((*shape, spec.num_actions)) < 0.6
+    np.put_along_axis(own, action[..., None], True, -1)
     mask = rng.random((*shape, spec.num_actions)) < 0.6
     np.put_along_axis(mask, rng.integers(0, spec.num_actions, (*shape, 1)), True, -1)
     mask[ended] = True
@@ -69,12 +76,13 @@ def batches(spec: EnvSpec, updates: int, size: int, seed: int = 0) -> Batch:
         part[ended] = 0
     return Batch(
         obs=_observations(rng, spec, shape),
-        action=rng.integers(0, spec.num_actions, shape),
+        action=action,
         reward=(2 * rng.standard_normal(shape)).astype(np.float32),
         discount=np.where(ended, 0.0, 0.97**steps).astype(np.float32),
         next_obs=next_obs,
         next_mask=mask if spec.masked else None,
         weight=rng.uniform(0.2, 1.0, shape).astype(np.float32),
+        mask=own if spec.masked else None,
     )
 
 
@@ -98,6 +106,7 @@ def rows(batch: Batch, first: int, count: int) -> Batch:
         next_obs={k: v[cut] for k, v in batch.next_obs.items()},
         next_mask=None if batch.next_mask is None else batch.next_mask[cut],
         weight=batch.weight[cut],
+        mask=None if batch.mask is None else batch.mask[cut],
     )
 
 
@@ -109,6 +118,8 @@ def fill(into: Batch, source: Batch) -> None:
         into.next_obs[name][:] = source.next_obs[name]
     if into.next_mask is not None and source.next_mask is not None:
         into.next_mask[:] = source.next_mask
+    if into.mask is not None and source.mask is not None:
+        into.mask[:] = source.mask
 
 
 def feed(learner: Learner, batch: Batch) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from hotloop.aot import Program
 from hotloop.collect import act
 from hotloop.collect.episodes import Episodes, Finished
+from hotloop.collect.noise import Noise
 from hotloop.collect.seen import Seen
 from hotloop.core import random
 from hotloop.core.schema import new_block, steps_of
@@ -47,8 +48,10 @@ class Inline:
         seed: int,
         trace: Trace,
         share: Share | None = None,
+        noise: int = 0,
     ) -> None:
-        """share: where these lanes are some of a run's; by default they are all of it, at its beginning."""
+        """share: where these lanes are some of a run's; by default they are all of it, at its beginning. noise: how
+        many numbers of it a call of `forward` takes."""
         share = share or Share(0, env.lanes, seed)
         self.env, self.explore, self._forward = env, explore, forward
         self.block: Block = new_block(env.spec, steps, env.lanes)
@@ -60,6 +63,7 @@ class Inline:
         self._batched_steps = share.batched_steps
         self._keys = act.lane_keys(seed, random.EXPLORE, env.lanes, share.first_lane)
         self._powers = act.lane_powers(explore, env.lanes, share.all_lanes, share.first_lane)
+        self._noise = Noise(noise, seed)
         self._seen = Seen(env.spec, env.lanes)
         self._weights: Tensor | None = None
         self._steps = [steps_of(self.block, t) for t in range(steps)]
@@ -116,14 +120,14 @@ class Inline:
         self._batched_steps += 1
 
         def values() -> np.ndarray:
-            return self._forward.call([self._weights, *self._inputs[t]])[0].numpy()
+            return self._forward.call([self._weights, *self._noise.at(step), *self._inputs[t]])[0].numpy()
 
         actions = self.env.spec.num_actions
         act.choose(self.explore, self._powers, self._keys, self.env_steps, step, values, mask, masked, actions, out)
 
     def warm(self) -> None:
         """Run the network once for this number of lanes. Changes nothing."""
-        self._forward.call([self._weights, *self._inputs[0]])
+        self._forward.call([self._weights, *self._noise.at(0), *self._inputs[0]])
 
     def state(self) -> Arrays:
         """Everything a later block depends on, the weights apart."""

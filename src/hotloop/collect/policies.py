@@ -15,15 +15,16 @@ _NO_MASK = np.ones((1, 1), np.bool_)
 
 
 class Greedy:
-    """The legal action of greatest value in each lane."""
+    """The legal action of greatest value in each lane; by its mean weights where the network is noisy."""
 
-    def __init__(self, spec: EnvSpec, forward: Program, weights: Tensor) -> None:
-        self.spec, self._forward, self._weights = spec, forward, weights
+    def __init__(self, spec: EnvSpec, forward: Program, weights: Tensor, noise: int = 0) -> None:
+        self.spec, self._forward = spec, forward
+        self._given = [weights, *([torch.zeros(noise)] if noise else [])]
 
     def values(self, obs: Arrays) -> np.ndarray:
         """parts [N, *seen] -> Q-values [N, A] float32"""
         tensors = [torch.from_numpy(np.ascontiguousarray(obs[f.name], f.dtype)) for f in self.spec.observation]
-        return self._forward.call([self._weights, *tensors])[0].numpy()
+        return self._forward.call([*self._given, *tensors])[0].numpy()
 
     def __call__(self, obs: Arrays, mask: np.ndarray | None) -> np.ndarray:
         q = self.values(obs)

@@ -74,8 +74,8 @@ def steps_of(block: Block, t: int) -> Steps:
     )
 
 
-def new_batch(spec: EnvSpec, updates: int, batch: int) -> Batch:
-    """Room for U batches of B transitions."""
+def new_batch(spec: EnvSpec, updates: int, batch: int, mask: bool = False) -> Batch:
+    """Room for U batches of B transitions. mask: also for that of obs, where there are any."""
     shape = (updates, batch)
     return Batch(
         obs=parts(spec.observation, *shape, seen=True),
@@ -85,4 +85,5 @@ def new_batch(spec: EnvSpec, updates: int, batch: int) -> Batch:
         next_obs=parts(spec.observation, *shape, seen=True),
         next_mask=allocate((*shape, spec.num_actions), "bool") if spec.masked else None,
         weight=allocate(shape, "float32"),
+        mask=allocate((*shape, spec.num_actions), "bool") if spec.masked and mask else None,
     )

@@ -98,6 +98,7 @@ class Batch:
     next_obs: Arrays  # part -> [U, B, *seen]; zeros where terminated, since nothing may depend on them
     next_mask: np.ndarray | None  # [U, B, A] bool; all True where terminated
     weight: np.ndarray  # [U, B] float32: importance weight, 1 for uniform sampling
+    mask: np.ndarray | None = None  # [U, B, A] bool, that of obs; None unless the variant looks at it
 
 
 class BatchedEnv(Protocol):

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 
 from hotloop import aot
-from hotloop.core import discover
-from hotloop.core.options import from_dict, option
+from hotloop.core.options import option
 from hotloop.core.schema import new_batch
 from hotloop.core.types import Arrays, Batch, EnvSpec
 from hotloop.learn import optimizers, step
+from hotloop.learn.chance import Chance, outside
+from hotloop.learn.variants._base import chosen
 from hotloop.networks._build import QNetwork
 from hotloop.networks._flat import forward_of, initial, layout_of, learning_forward_of
 
-PACKAGE = "hotloop.learn.variants"
 PATIENCE = 10  # updates in a row that may be refused for values that are not finite
 
 
@@ -60,23 +60,27 @@ class Learner:
         fingerprint: str,
         compile: bool,
         threads: int,
+        seed: int = 0,
     ) -> None:
         layout = layout_of(network)
-        module = discover.load(PACKAGE, variant)
+        made = chosen(variant, variant_options)
         moves = options.target_every_updates == 1
         update = step.Update(
             spec=spec,
             layout=layout,
             forward=forward_of(network, layout),
             learning_forward=learning_forward_of(network, layout),
-            variant=module,
-            variant_options=from_dict(module.Options, variant_options, "variant."),
+            variant=made.module,
+            variant_options=made.options,
+            mask=made.mask,
+            draws=made.draws > 0,
             optimizer=options.optimizer,
             target_tau=options.target_tau,
             target_moves=moves,
             accumulate=options.accumulate,
         )
         self.options, self.total_updates, self._target_moves = options, total_updates, moves
+        self.noise = layout.noise_size  # K, numbers of noise that a call of the network takes
         self.params = initial(network)  # [P]
         self.target = self.params.clone()  # [P]
         # Each as long as what is trained of the parameters.
@@ -84,9 +88,13 @@ class Learner:
         self.updates = 0
         self.refused = 0  # updates that were not applied, of all
         self.refused_in_a_row = 0
+        self.reward_range = made.reward_range
+        self.rewards_outside = 0  # sampled rewards that were beyond it
         # Room for the batches of one cycle; the sampler fills it, the program reads it, nothing is copied.
-        self.batch: Batch = new_batch(spec, updates_per_cycle, options.samples_per_update)
-        self._inputs = step.inputs(self.batch)
+        size = options.samples_per_update
+        self.batch: Batch = new_batch(spec, updates_per_cycle, size, mask=made.mask)
+        self._chance = Chance(seed, updates_per_cycle, size, made.draws, layout.noise_size)
+        self._inputs = [*self._chance.noise_inputs, *step.inputs(self.batch, self._chance.draws)]
         scalars = torch.zeros(updates_per_cycle, optimizers.SCALARS)
         # Two rows are enough to compile for any number, and one row would be taken for a constant.
         examples = [t[:1].expand(2, *t.shape[1:]).contiguous() for t in (scalars, *self._inputs)]
@@ -108,6 +116,9 @@ class Learner:
         """The updates of one cycle from `self.batch`, to be run by any thread: one call, or one more for each time
         that the target moves on the way."""
         every, total = self.options.target_every_updates, self.batch.action.shape[0]
+        self._chance.draw(self.updates)
+        if self.reward_range:
+            self.rewards_outside += outside(self.batch.reward, *self.reward_range)
         calls, done = [], 0
         while done < total:
             count = total - done if self._target_moves else min(total - done, every - (self.updates + done) % every)
@@ -150,11 +161,13 @@ class Learner:
         """Everything a later update depends on."""
         out = {"params": self.params, "target": self.target, **{f"moment{i}": m for i, m in enumerate(self.moments)}}
         arrays = {name: tensor.numpy().copy() for name, tensor in out.items()}
-        arrays["counters"] = np.array([self.updates, self.refused, self.refused_in_a_row], np.int64)
+        arrays["counters"] = np.array(
+            [self.updates, self.refused, self.refused_in_a_row, self.rewards_outside], np.int64
+        )
         return arrays
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
         self.params = torch.from_numpy(state["params"].copy())
         self.target = torch.from_numpy(state["target"].copy())
         self.moments = [torch.from_numpy(state[f"moment{i}"].copy()) for i in range(len(self.moments))]
-        self.updates, self.refused, self.refused_in_a_row = (int(c) for c in state["counters"])
+        self.updates, self.refused, self.refused_in_a_row, self.rewards_outside = (int(c) for c in state["counters"])

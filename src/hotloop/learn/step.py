@@ -1,7 +1,7 @@
 """The whole update as one pure function, compiled here only: target pass, loss, gradient, clip, optimizer and
 target network for U updates in one call. Eager, the same step in a Python loop, is the reference.
 
-    (params [P], target [P], moments…, share [1], scalars [U, 3], batch [U, B, …]) ->
+    (params [P], target [P], moments…, share [1], scalars [U, 3], noise [U, 3, K]?, batch [U, B, …]) ->
     (params, target, moments…, stats [U, 4], priority [U, B])
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,14 +36,25 @@ class Update:
     learning_forward: LearningForward
     variant: ModuleType
     variant_options: Any
+    mask: bool  # the variant looks at what was legal where the action was taken
+    draws: bool  # it takes random numbers
     optimizer: optimizers.Options
     target_tau: float
-    target_moves: bool  # the target follows at every update, so it cannot be evaluated once for all of them
+    target_moves: bool  # the target follows at every update
     accumulate: int  # equal parts of a batch, one after another
 
     @property
     def moments(self) -> int:
         return optimizers.MOMENTS[self.optimizer.name]
+
+    @property
+    def noisy(self) -> bool:
+        return self.layout.noise_size > 0
+
+    @property
+    def target_inside(self) -> bool:
+        """The target moves, or takes other noise, at every update, so it is not evaluated once for all of them."""
+        return self.target_moves or self.noisy
 
 
 def program(update: Update, examples: Sequence[Tensor], fingerprint: str, compile: bool, threads: int) -> aot.Program:
@@ -61,41 +73,42 @@ def program(update: Update, examples: Sequence[Tensor], fingerprint: str, compil
     return made
 
 
-def inputs(batch: Batch) -> list[Tensor]:
-    """The batch as the flat list of tensors that the program takes; shares its memory."""
-    arrays = [batch.action, batch.reward, batch.discount, batch.weight]
-    if batch.next_mask is not None:
-        arrays.append(batch.next_mask)
-    return [torch.from_numpy(a) for a in (*arrays, *batch.obs.values(), *batch.next_obs.values())]
+def inputs(batch: Batch, draws: np.ndarray | None = None) -> list[Tensor]:
+    """The batch, and random numbers [U, B, D] for it, as the flat list of tensors that the program takes; shares their
+    memory."""
+    arrays = [batch.action, batch.reward, batch.discount, batch.weight, batch.next_mask, batch.mask, draws]
+    arrays += [*batch.obs.values(), *batch.next_obs.values()]
+    return [torch.from_numpy(a) for a in arrays if a is not None]
 
 
-def _transitions(spec: EnvSpec, tensors: Sequence[Tensor]) -> Transitions:
+def _transitions(update: Update, tensors: Sequence[Tensor]) -> Transitions:
     """The inverse of `inputs`, with or without the U axis."""
     action, reward, discount, weight, *rest = tensors
-    next_mask = rest.pop(0) if spec.masked else None
-    names = [f.name for f in spec.observation]
+    next_mask = rest.pop(0) if update.spec.masked else None
+    mask = rest.pop(0) if update.spec.masked and update.mask else None
+    draws = rest.pop(0) if update.draws else None
+    names = [f.name for f in update.spec.observation]
     obs = dict(zip(names, rest[: len(names)], strict=True))
     next_obs = dict(zip(names, rest[len(names) :], strict=True))
-    return Transitions(obs, action, reward, discount, next_obs, next_mask, weight)
+    return Transitions(obs, action, reward, discount, next_obs, next_mask, weight, mask, draws)
 
 
 def _run(update: Update, tensors: Sequence[Tensor], repeat: Repeat) -> list[Tensor]:
-    """The target pass for all U batches where the target stands still, then the U steps, then the share of the way
+    """The target pass for all U batches where it is the same for all, then the U steps, then the share of the way
     that the target moves towards where they have led."""
     params, target, *rest = tensors
-    moments, (share, scalars, *batch) = rest[: update.moments], rest[update.moments :]
-    if update.target_moves:
-        frozen: tuple[Tensor, ...] = ()
-    else:
-        rows, size = batch[0].shape[0], batch[0].shape[1]
-        flat = _transitions(update.spec, [t.flatten(0, 1) for t in batch])
+    moments, (share, *rows) = rest[: update.moments], rest[update.moments :]
+    if not update.target_inside:
+        batch = rows[1:]
+        updates, size = batch[0].shape[0], batch[0].shape[1]
+        flat = _transitions(update, [t.flatten(0, 1) for t in batch])
         values = update.variant.frozen(_network(update, target), flat, update.variant_options)
-        frozen = tuple(v.unflatten(0, (rows, size)) for v in values)
-    carry = [params, *moments] + ([target] if update.target_moves else [])
-    carry, (stats, priority) = repeat(carry, [scalars, *batch, *frozen])
-    if update.target_moves:
+        rows = [*rows, *(v.unflatten(0, (updates, size)) for v in values)]
+    carry = [params, *moments] + ([target] if update.target_inside else [])
+    carry, (stats, priority) = repeat(carry, rows)
+    if update.target_inside:
         *carry, target = carry
-    else:
+    if not update.target_moves:
         target = torch.where(share > 0, _moved(target, carry[0], share), target)
     return [carry[0], target, *carry[1:], stats, priority]
 
@@ -103,16 +116,17 @@ def _run(update: Update, tensors: Sequence[Tensor], repeat: Repeat) -> list[Tens
 def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """One update from one batch. Leaves every part of the carry as it was where loss or gradient is not finite."""
     params, *moments = carry
-    target = moments.pop() if update.target_moves else None
+    target = moments.pop() if update.target_inside else None
     scalars, *rest = row
-    parts = 4 + update.spec.masked + 2 * len(update.spec.observation)
+    noise = rest.pop(0).unbind() if update.noisy else (None, None, None)  # learning, choosing, target
+    parts = 4 + update.spec.masked * (1 + update.mask) + update.draws + 2 * len(update.spec.observation)
     if target is not None:
-        whole = _transitions(update.spec, rest[:parts])
-        rest += update.variant.frozen(_network(update, target), whole, update.variant_options)
+        whole = _transitions(update, rest[:parts])
+        rest += update.variant.frozen(_network(update, target, noise[2]), whole, update.variant_options)
     # Differentiate with respect to the views: gradients through slices of the flat vector would fill it once each.
     trained, statistics = update.layout.trained_size, update.layout.views(params)[update.layout.trained :]
     views = [v.detach().requires_grad_() for v in update.layout.views(params)[: update.layout.trained]]
-    online = _Online(update, views, statistics)
+    online = _Online(update, views, statistics, noise[0], noise[1])
     loss, q, gradient, priority = _gradient(update, online, views, rest, parts)
     norm = torch.linalg.vector_norm(gradient)
     limit = update.optimizer.max_grad_norm
@@ -125,7 +139,7 @@ def _step(update: Update, carry: Sequence[Tensor], row: Sequence[Tensor]) -> tup
     applied = torch.isfinite(loss) & torch.isfinite(norm)
     new = [stepped, *new_moments]
     if target is not None:
-        new.append(_moved(target, stepped, update.target_tau))
+        new.append(_moved(target, stepped, update.target_tau) if update.target_moves else target)
     kept = [torch.where(applied, n, old) for n, old in zip(new, carry, strict=True)]
     stats = torch.stack([loss, q, norm, applied.to(torch.float32)])
     return kept, [stats, priority]
@@ -139,7 +153,7 @@ def _gradient(
     size, sums, priority = rows[0].shape[0] // update.accumulate, [], []
     for k in range(update.accumulate):
         piece = rows if update.accumulate == 1 else [t[k * size : (k + 1) * size] for t in rows]
-        batch, frozen = _transitions(update.spec, piece[:parts]), tuple(piece[parts:])
+        batch, frozen = _transitions(update, piece[:parts]), tuple(piece[parts:])
         with torch.enable_grad():
             out = update.variant.loss(online, batch, frozen, update.variant_options)
             loss = (out.loss * batch.weight).mean()
@@ -157,18 +171,23 @@ def _gradient(
 class _Online:
     """The network that learns, as a variant sees it."""
 
-    def __init__(self, update: Update, views: list[Tensor], statistics: list[Tensor]) -> None:
+    def __init__(
+        self, update: Update, views: list[Tensor], statistics: list[Tensor], noise: Tensor | None, other: Tensor | None
+    ) -> None:
         self._update, self._views, self.statistics = update, views, statistics
+        self._noise, self._other = noise, other
 
-    def __call__(self, obs: dict[str, Tensor]) -> Tensor:
+    def __call__(self, obs: dict[str, Tensor], fractions: Tensor | None = None) -> Tensor:
         """As it learns: with gradients, and where it normalises by its batch, gathering statistics."""
-        output, self.statistics = self._update.learning_forward([*self._views, *self.statistics], obs)
+        views = [*self._views, *self.statistics]
+        output, self.statistics = self._update.learning_forward(views, obs, fractions, self._noise)
         return output
 
-    def bootstrap(self, obs: dict[str, Tensor]) -> Tensor:
-        """As it acts: a constant."""
+    def bootstrap(self, obs: dict[str, Tensor], fractions: Tensor | None = None) -> Tensor:
+        """As it acts, with noise of its own: a constant."""
         with torch.no_grad():
-            return self._update.forward([*(v.detach() for v in self._views), *self.statistics], obs)
+            views = [*(v.detach() for v in self._views), *self.statistics]
+            return self._update.forward(views, obs, fractions, self._other)
 
 
 def _moved(target: Tensor, params: Tensor, share: Tensor | float) -> Tensor:
@@ -179,9 +198,9 @@ def _moved(target: Tensor, params: Tensor, share: Tensor | float) -> Tensor:
     return torch.where(share == 1.0, params, target + share * (params - target))
 
 
-def _network(update: Update, flat: Tensor) -> Network:
+def _network(update: Update, flat: Tensor, noise: Tensor | None = None) -> Network:
     views = update.layout.views(flat)
-    return lambda obs: update.forward(views, obs)
+    return lambda obs, fractions=None: update.forward(views, obs, fractions, noise)
 
 
 def _loop(update: Update) -> Repeat:
@@ -201,7 +220,7 @@ def _scan(update: Update, step: Traced) -> Repeat:
     """Repeat the traced step as one loop inside the graph."""
     from torch._higher_order_ops.scan import scan
 
-    size = 1 + update.moments + update.target_moves
+    size = 1 + update.moments + update.target_inside
 
     def combine(carry: list[Tensor], row: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         out = step.graph(*carry, *row)
@@ -230,10 +249,10 @@ def _traced(update: Update, examples: Sequence[Tensor]) -> Traced:
     params, target, *rest = [e.clone() for e in examples]
     moments, rows = rest[: update.moments], [r[0] for r in rest[update.moments + 1 :]]
     carry = [params, *moments]
-    if update.target_moves:
+    if update.target_inside:
         carry.append(target)
     else:
-        batch = _transitions(update.spec, rows[1:])
+        batch = _transitions(update, rows[1:])
         rows += update.variant.frozen(_network(update, target), batch, update.variant_options)
 
     def flat(*tensors: Tensor) -> list[Tensor]:

@@ -22,6 +22,49 @@ def double_q_bootstrap(next_q: Tensor, next_q_online: Tensor, next_mask: Tensor 
     return next_q.gather(-1, choice)[..., 0]
 
 
+def best(values: Tensor, mask: Tensor | None) -> Tensor:
+    """The legal action of greatest value: […, A] -> […]."""
+    return legal(values, mask).argmax(-1)
+
+
+def of_action(output: Tensor, action: Tensor) -> Tensor:
+    """[B, A, Z], [B] -> [B, Z]"""
+    return output.gather(1, action[:, None, None].expand(-1, 1, output.shape[-1]))[:, 0]
+
+
+def soft_bootstrap(next_q: Tensor, next_mask: Tensor | None, temperature: float) -> Tensor:
+    """Σ_a π(a|s')(q(s', a) − τ ln π(a|s')) for π = softmax(q/τ), which is τ ln Σ_a exp(q/τ): […, A] -> […]. Vieillard
+    et al. 2020, arXiv 2007.14430, eq. 1."""
+    return temperature * torch.logsumexp(legal(next_q, next_mask) / temperature, -1)
+
+
+def log_policy(q: Tensor, mask: Tensor | None, temperature: float) -> Tensor:
+    """ln π of the softmax policy over the legal actions: […, A] -> […, A], −inf where illegal."""
+    return torch.log_softmax(legal(q, mask) / temperature, -1)
+
+
+def project(p: Tensor, reward: Tensor, discount: Tensor, low: float, high: float) -> Tensor:
+    """Φ T̂ Z: probabilities [B, Z] of atoms from low to high, each moved to r + discount · z and shared out between its
+    neighbours: [B, Z]. Bellemare et al. 2017, arXiv 1707.06887, algorithm 1."""
+    atoms = p.shape[-1]
+    support = torch.linspace(low, high, atoms, dtype=p.dtype)
+    step = (high - low) / (atoms - 1)
+    moved = (reward[:, None] + discount[:, None] * support).clamp(low, high)
+    place = ((moved - low) / step).clamp(0, atoms - 1)  # b_j; rounding must not lead past the last atom
+    # Each atom takes from each moved one by its distance, at most one step away: eq. 7. Without lower and upper
+    # neighbours there is no case of a place that is an atom itself, and nothing to scatter.
+    share = (1.0 - (place[:, None, :] - torch.arange(atoms, dtype=p.dtype)[:, None]).abs()).clamp(min=0.0)
+    return (share * p[:, None, :]).sum(-1)
+
+
+def quantile_huber(quantiles: Tensor, goal: Tensor, fractions: Tensor, kappa: float) -> Tensor:
+    """Σᵢ mean_j |τᵢ − 1{u < 0}| · L_κ(u)/κ with u = goal_j − quantileᵢ: [B, N], [B, M], fractions [N] or [B, N] -> [B].
+    Dabney et al. 2018, arXiv 1710.10044, eq. 10; arXiv 1806.06923, eq. 3."""
+    u = goal[:, None, :] - quantiles[:, :, None]
+    weight = (fractions[..., None] - (u < 0).to(u.dtype)).abs()
+    return (weight * huber(u, kappa)).mean(-1).sum(-1) / kappa
+
+
 def td_target(reward: Tensor, discount: Tensor, bootstrap: Tensor) -> Tensor:
     """r + discount · bootstrap. Termination, truncation, n and gamma are all in the discount."""
     return reward + discount * bootstrap

@@ -1,6 +1,7 @@
 """Parameters as one flat vector with named views: the optimizer is one kernel, publishing weights one copy, a
 checkpoint one tensor. The network stays an ordinary nn.Module, called with its parameters given. Statistics that a
-network gathers while it learns (BatchNorm) lie behind the parameters, so they go wherever the weights go."""
+network gathers while it learns (BatchNorm) lie behind the parameters, so they go wherever the weights go. Noise is
+given with each call."""
 
 from __future__ import annotations
 
@@ -12,8 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-Forward = Callable[[Sequence[Tensor], dict[str, Tensor]], Tensor]
-LearningForward = Callable[[Sequence[Tensor], dict[str, Tensor]], "tuple[Tensor, list[Tensor]]"]
+from hotloop.networks._noisy import buffers
+
+# (views, parts, fractions = None, noise = None): fractions for networks that are asked for quantiles, noise [K] for
+# noisy ones, which act by their mean weights without it.
+Forward = Callable[..., Tensor]
+LearningForward = Callable[..., "tuple[Tensor, list[Tensor]]"]
 
 _COUNT = "num_batches_tracked"
 
@@ -25,6 +30,17 @@ class Layout:
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     trained: int  # so many of them, from the first on, have gradients
+    noise: tuple[str, ...] = ()  # buffers that take noise, and their sizes
+    noise_sizes: tuple[int, ...] = ()
+
+    @property
+    def noise_size(self) -> int:
+        """K, numbers of noise that a call takes; 0 where no layer is noisy."""
+        return sum(self.noise_sizes)
+
+    def noisy(self, noise: Tensor | None) -> dict[str, Tensor]:
+        """[K] -> what each buffer gets"""
+        return {} if noise is None else dict(zip(self.noise, noise.split(self.noise_sizes), strict=True))
 
     @property
     def size(self) -> int:
@@ -49,7 +65,9 @@ class Layout:
 def layout_of(network: nn.Module) -> Layout:
     named = _tensors(network)
     shapes = tuple(tuple(t.shape) for t in named.values())
-    return Layout(tuple(named), shapes, len(named) - len(gathered(network)))
+    noise = buffers(network)
+    sizes = tuple(network.get_buffer(name).numel() for name in noise)
+    return Layout(tuple(named), shapes, len(named) - len(gathered(network)), noise, sizes)
 
 
 def initial(network: nn.Module) -> Tensor:
@@ -70,32 +88,38 @@ def _tensors(network: nn.Module) -> dict[str, Tensor]:
 def forward_of(network: nn.Module, layout: Layout) -> Forward:
     """(views, parts [B, *seen]) -> output [B, …], without touching the module's own tensors."""
 
-    def forward(views: Sequence[Tensor], obs: dict[str, Tensor]) -> Tensor:
-        return functional_call(network, dict(zip(layout.names, views, strict=True)), (obs,))
+    def forward(
+        views: Sequence[Tensor], obs: dict[str, Tensor], fractions: Tensor | None = None, noise: Tensor | None = None
+    ) -> Tensor:
+        given = dict(zip(layout.names, views, strict=True)) | layout.noisy(noise)
+        return functional_call(network, given, (obs,) if fractions is None else (obs, fractions))
 
     return forward
 
 
 def learning_forward_of(network: nn.Module, layout: Layout) -> LearningForward:
-    """(views, parts) -> (output, statistics after it). Only what gathers statistics is in training mode, so that
+    """As forward_of -> (output, statistics after it). Only what gathers statistics is in training mode, so that
     nothing else, such as dropout, makes learning differ from acting."""
     plain = forward_of(network, layout)
     if layout.trained == len(layout.names):
-        return lambda views, obs: (plain(views, obs), [])
+        return lambda *given: (plain(*given), [])
     names = gathered(network)
     paths = dict.fromkeys(name.rpartition(".")[0] for name in names)
     owners = [network.get_submodule(path) for path in paths]
     # BatchNorm counts its batches, for an option that nobody has asked for; given zeros, it leaves its own count alone.
     counted = [f"{path}.{_COUNT}" for path in paths if hasattr(network.get_submodule(path), _COUNT)]
 
-    def forward(views: Sequence[Tensor], obs: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def forward(
+        views: Sequence[Tensor], obs: dict[str, Tensor], fractions: Tensor | None = None, noise: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
         room = {name: view.clone() for name, view in zip(names, views[layout.trained :], strict=True)}
         counters = {name: torch.zeros((), dtype=torch.int64) for name in counted}
         given = dict(zip(layout.names[: layout.trained], views[: layout.trained], strict=True)) | counters | room
+        given |= layout.noisy(noise)
         for owner in owners:
             owner.training = True
         try:
-            output = functional_call(network, given, (obs,))
+            output = functional_call(network, given, (obs,) if fractions is None else (obs, fractions))
         finally:
             for owner in owners:
                 owner.training = False

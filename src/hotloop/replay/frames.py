@@ -109,3 +109,12 @@ def gather_masks(where, samples, table, final, next_mask):
             else:
                 byte = np.uint8(255)
             next_mask[i, a] = (byte >> np.uint8(a & 7)) & np.uint8(1) != 0
+
+
+@kernel
+def gather_own_masks(where, samples, table, mask):
+    """table [N*S, bytes] → mask [U*B, A] bool, that of the observation itself."""
+    for i in range(samples):
+        row = where[i, OBS]
+        for a in range(mask.shape[1]):
+            mask[i, a] = (table[row, a >> 3] >> np.uint8(a & 7)) & np.uint8(1) != 0

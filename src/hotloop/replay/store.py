@@ -154,6 +154,8 @@ class Store:
             packed = a["mask"].reshape(-1, a["mask"].shape[2])
             next_mask = out.next_mask.reshape(-1, self.spec.num_actions)
             frames.gather_masks(self._where, samples, packed, a["final_mask"], next_mask)
+            if out.mask is not None:
+                frames.gather_own_masks(self._where, samples, packed, out.mask.reshape(-1, self.spec.num_actions))
 
     def check_valid(self) -> tuple[bool, str]:
         """Whether the store is sound, and what is wrong with it if not. Reads all of it: for tests and resume."""
