@@ -48,7 +48,7 @@ def _rewards_outside(pipeline: Pipeline) -> dict[str, int]:
 
 def remarks(pipeline: Pipeline) -> list[str]:
     """What went wrong quietly, one line each, for the user."""
-    learner, batch = pipeline.learner, pipeline.config.learner.batch_size
+    learner, batch = pipeline.learner, pipeline.config.learner.samples_per_update
     if not learner.rewards_outside:
         return []
     low, high = learner.reward_range or (0.0, 0.0)

@@ -65,25 +65,25 @@ def batches(spec: EnvSpec, updates: int, size: int, seed: int = 0) -> Batch:
     shape = (updates, size)
     steps = rng.integers(1, 4, shape)
     ended = rng.random(shape) < 0.2
-    action = rng.integers(0, spec.num_actions, shape)
-    own = rng.random((*shape, spec.num_actions)) < 0.6
-    np.put_along_axis(own, action[..., None], True, -1)
     mask = rng.random((*shape, spec.num_actions)) < 0.6
     np.put_along_axis(mask, rng.integers(0, spec.num_actions, (*shape, 1)), True, -1)
     mask[ended] = True
     next_obs = _observations(rng, spec, shape)
     for part in next_obs.values():
         part[ended] = 0
-    return Batch(
+    made = Batch(
         obs=_observations(rng, spec, shape),
-        action=action,
+        action=rng.integers(0, spec.num_actions, shape),
         reward=(2 * rng.standard_normal(shape)).astype(np.float32),
         discount=np.where(ended, 0.0, 0.97**steps).astype(np.float32),
         next_obs=next_obs,
         next_mask=mask if spec.masked else None,
         weight=rng.uniform(0.2, 1.0, shape).astype(np.float32),
-        mask=own if spec.masked else None,
     )
+    if spec.masked:
+        made.mask = rng.random((*shape, spec.num_actions)) < 0.6
+        np.put_along_axis(made.mask, made.action[..., None], True, -1)
+    return made
 
 
 def _observations(rng: np.random.Generator, spec: EnvSpec, shape: tuple[int, int]) -> Arrays:
