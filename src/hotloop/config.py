@@ -204,6 +204,11 @@ def _check_consistent(config: TrainConfig) -> None:
     batch, capacity = config.learner.samples_per_update, config.replay.capacity
     if batch > capacity:
         raise UserError(f"{_batch_of(config)} is more than replay.capacity = {capacity}; lower one, raise the other")
+    if config.sampler["name"] == "combined" and config.samples_per_step <= 1:
+        raise UserError(
+            "sampler.name = combined learns from each new transition at once, for which samples_per_step = "
+            f"{config.samples_per_step:g} leaves no room; raise it above 1, or choose --sampler uniform"
+        )
     if config.workers and config.lanes % config.workers:
         fewer = max(w for w in range(1, min(config.workers, config.lanes) + 1) if config.lanes % w == 0)
         more = -(-config.lanes // config.workers) * config.workers
