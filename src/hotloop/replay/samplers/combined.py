@@ -1,6 +1,6 @@
 """Uniform, but every transition is also learnt from as soon as it is known (combined experience replay, Zhang and
 Sutton 2017, arXiv 1712.01275). The newest ones, those of the last block, are dealt out over the batches of the cycle,
-oldest first: of T × lanes new ones and U updates each batch begins with T × lanes / U, and the rest of it is uniform."""
+oldest first: of T × lanes new ones and U updates each batch begins with T × lanes / U; the rest of it is uniform."""
 
 from __future__ import annotations
 
