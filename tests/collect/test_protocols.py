@@ -113,7 +113,7 @@ LATEST = "latest"
 
 class Learner(NamedTuple):
     life: int = 0
-    l: int | None = None
+    latest: int | None = None
     b: int | None = None
     s: int | None = None
     content: int = 0
@@ -122,7 +122,7 @@ class Learner(NamedTuple):
 class Actor(NamedTuple):
     life: int = 0
     have: int = 0  # version
-    l: int | None = None
+    latest: int | None = None
     s: int | None = None
     a: int | None = None
     b: int | None = None
@@ -137,13 +137,13 @@ def learner(buffers: int = 2, sequence_of_version: bool = False) -> list:
     """What version v holds depends on the life that wrote it: v * 4 + life, twice."""
 
     def odd(q: Learner) -> int:
-        return 2 * version(q.l) + 1 if sequence_of_version else q.s + 1 + q.s % 2
+        return 2 * version(q.latest) + 1 if sequence_of_version else q.s + 1 + q.s % 2
 
     return [
-        load("l", lambda q: LATEST, label="next"),
-        jump("end", lambda q: version(q.l) == VERSIONS),
-        put("b", lambda q: (1 - q.l % 2) % buffers),
-        put("content", lambda q: (version(q.l) + 1) * 4 + q.life),
+        load("latest", lambda q: LATEST, label="next"),
+        jump("end", lambda q: version(q.latest) == VERSIONS),
+        put("b", lambda q: (1 - q.latest % 2) % buffers),
+        put("content", lambda q: (version(q.latest) + 1) * 4 + q.life),
         load("s", lambda q: ("sequence", q.b)),
         put("s", odd),
         store(lambda q: ("sequence", q.b), lambda q: q.s),
@@ -151,7 +151,7 @@ def learner(buffers: int = 2, sequence_of_version: bool = False) -> list:
         store(lambda q: ("numbers", q.b, 0), lambda q: q.content),
         store(lambda q: ("numbers", q.b, 1), lambda q: q.content),
         store(lambda q: ("sequence", q.b), lambda q: q.s + 1, RELEASE, name="even last"),
-        store(lambda q: LATEST, lambda q: 2 * (version(q.l) + 1) + q.b, RELEASE, name="latest last"),
+        store(lambda q: LATEST, lambda q: 2 * (version(q.latest) + 1) + q.b, RELEASE, name="latest last"),
         jump("next"),
         put("s", lambda q: None, label="end"),
     ]
@@ -161,18 +161,18 @@ def actor(looks_again: bool = True, guesses: bool = False) -> list:
     evens = tuple(range(0, 4 * VERSIONS, 2))
     latests = tuple(range(2 * VERSIONS + 2)) if guesses else ()
     return [
-        load("l", lambda q: LATEST, label="again", guesses=latests),
-        jump("again", lambda q: version(q.l) <= q.have),
-        load("s", lambda q: ("sequence", q.l % 2), ACQUIRE, name="sequence", guesses=evens),
+        load("latest", lambda q: LATEST, label="again", guesses=latests),
+        jump("again", lambda q: version(q.latest) <= q.have),
+        load("s", lambda q: ("sequence", q.latest % 2), ACQUIRE, name="sequence", guesses=evens),
         jump("again", lambda q: q.s % 2 == 1),
-        load("a", lambda q: ("numbers", q.l % 2, 0)),
-        load("b", lambda q: ("numbers", q.l % 2, 1)),
+        load("a", lambda q: ("numbers", q.latest % 2, 0)),
+        load("b", lambda q: ("numbers", q.latest % 2, 1)),
         fence(ACQUIRE, name="numbers first"),
-        load("t", lambda q: ("sequence", q.l % 2)),
+        load("t", lambda q: ("sequence", q.latest % 2)),
         jump("again", lambda q: looks_again and q.s != q.t),
-        check(lambda q: q.a == q.b and q.a // 4 >= version(q.l)),
+        check(lambda q: q.a == q.b and q.a // 4 >= version(q.latest)),
         put("have", lambda q: q.a // 4),
-        *(put(name, lambda q: None) for name in "lsabt"),
+        *(put(name, lambda q: None) for name in ("latest", *"sabt")),
         jump("again"),
     ]
 
