@@ -10,6 +10,7 @@ from math import ceil
 from typing import Any
 
 from hotloop.collect import act
+from hotloop.collect import workers as worker_processes
 from hotloop.core import discover, toml
 from hotloop.core.errors import UserError
 from hotloop.core.options import from_dict, option, shown, to_dict
@@ -35,7 +36,7 @@ class TrainConfig:
     seed: int = option(0, "all random streams follow from it", ge=0, le=2**63 - 1)
     total_env_steps: int = option(200_000, "budget, rounded up to whole cycles", ge=1)
     lanes: int = option(16, "copies of the environment stepped together", ge=1)
-    workers: int = option(0, "processes that step the environments; 0: this one (mario: one per core)", ge=0)
+    workers: int = option(0, "processes that collect, each some of the lanes; 0: this one (see collect)", ge=0)
     samples_per_step: float = option(8.0, "samples replayed per env step = updates × batch / env steps", gt=0)
     cycle_steps: int = option(
         0, "batched steps per cycle; 0: chosen so that a cycle pays for whole updates", ge=0, le=LONGEST_CYCLE
@@ -57,6 +58,7 @@ class TrainConfig:
     variant: dict[str, Any] = _group("name and options of the variant of DQN")
     sampler: dict[str, Any] = _group("name and options of what chooses the transitions to learn from")
     explore: act.Options = act.Options()
+    collect: worker_processes.Options = worker_processes.Options()
     replay: plan.Options = plan.Options()
     learner: learner.Options = learner.Options()
 
