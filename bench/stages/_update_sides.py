@@ -4,7 +4,9 @@ Imports torch, so stages import it only when they run."""
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +31,14 @@ PARTS = ("choose", "gather", "update", "learned")
 class Ours:
     """Sampler, store and learner, put together as the pipeline does, filled by random play on the native CartPole."""
 
-    def __init__(self, hidden: tuple[int, ...], batch: int, updates_per_call: int, sampler: str = "uniform") -> None:
+    def __init__(
+        self,
+        hidden: tuple[int, ...],
+        batch: int,
+        updates_per_call: int,
+        sampler: str = "uniform",
+        changes: Mapping[str, Any] | None = None,
+    ) -> None:
         config = resolve(
             presets.preset("cartpole", "cleanrl"),
             {
@@ -46,6 +55,7 @@ class Ours:
                     "optimizer": {"learning_rate": 1e-3, "max_grad_norm": 0.0},
                 },
             },
+            changes or {},
         )
         env = config.world().make(LANES)
         network = build_network(config, env.spec)
