@@ -57,7 +57,7 @@ _CONTROL = 64  # words; what different processes write lies two cache lines apar
 # Words of a header: which record, from which start of the worker, what it holds, and all counts up to and with it.
 _SEQ, _EPOCH, _ENV_STEPS, _VERSION, _STALENESS, _PRODUCED, _PUBLISHED, _DROPPED, _LOST, _NOTES = range(10)
 NOTES = 7  # words of a header that are the caller's
-_HEADER = _NOTES + NOTES + 7
+_HEADER = _NOTES + NOTES  # two cache lines
 _LINE = 64
 _SLICE_NS = 100_000_000  # the longest sleep in compiled code; between two of them Python looks after signals
 
