@@ -1,0 +1,94 @@
+"""What is counted from outside while a rival trains: env steps, updates and rows sampled, the time between the first
+and the last update, and the weights on the way. Knows no rival; needs NumPy only."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Mark = tuple[float, int, int, int]  # seconds, env steps, updates, rows sampled
+
+
+class Window:
+    """The learning phase of one run: from the end of the first update to the end of the last."""
+
+    def __init__(self, work: Mapping[str, Any], weights: Callable[[], np.ndarray] | None = None) -> None:
+        """work: the terms of the comparison. weights: the network as it is now, [P] in PyTorch's order."""
+        self.env_steps = self.updates = self.samples = 0
+        self.first: Mark | None = None
+        self.last: Mark = (0.0, 0, 0, 0)
+        self.cpu_first = self.cpu_last = 0.0
+        self.weights = weights
+        self.every = work.get("snapshot_every_env_steps", 0)
+        self.snapshots: list[tuple[int, float, float, np.ndarray]] = []  # env steps, training s, monotonic s, weights
+        self.began, self.kept_s = time.perf_counter(), 0.0
+
+    def stepped(self, env_steps: int) -> None:
+        self.env_steps += env_steps
+
+    def updated(self, rows: int, updates: int = 1) -> None:
+        """Some updates have been made, from so many rows of the replay altogether."""
+        self.updates += updates
+        self.samples += rows
+        self.last = (time.perf_counter(), self.env_steps, self.updates, self.samples)
+        if self.first is None:
+            self.first, self.cpu_first = self.last, time.process_time()
+        if self.every and self.env_steps // self.every > len(self.snapshots):
+            self.keep()
+
+    def keep(self) -> None:
+        """A copy of the weights; the time that it takes is not training time."""
+        assert self.weights
+        now = time.perf_counter()
+        seconds = now - self.began - self.kept_s
+        self.snapshots.append((self.env_steps, seconds, time.monotonic(), self.weights().astype(np.float32)))
+        self.kept_s += time.perf_counter() - now
+
+    def report(self) -> dict[str, Any]:
+        """What a rival answers."""
+        assert self.first is not None, "no update was seen"
+        cpu = time.process_time() - self.cpu_first
+        seconds, env_steps, updates, samples = (b - a for a, b in zip(self.first, self.last, strict=True))
+        return {
+            "env_steps_per_s": env_steps / seconds,
+            "updates_per_s": updates / seconds,
+            "env_steps": env_steps,
+            "updates": updates,
+            "seconds": seconds,
+            "samples_per_step": samples / env_steps,
+            "cores": cpu / seconds,
+            "weights": packed(self.weights()) if self.weights else "",
+            "snapshots": [(n, s, at, packed(w)) for n, s, at, w in self.snapshots],
+        }
+
+
+def packed(weights: np.ndarray) -> str:
+    """[P] float32 as text."""
+    return base64.b64encode(np.ascontiguousarray(weights, np.float32).tobytes()).decode()
+
+
+def unpacked(text: str) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), np.float32)
+
+
+def transposed(params: np.ndarray, sizes: Sequence[int], layer_norm: bool = False) -> list[np.ndarray]:
+    """[P] in PyTorch's order (matrix [out, in], vector, and scale and shift of LayerNorm, layer by layer) -> the
+    tensors, matrices as [in, out]."""
+    out, at = [], 0
+    for i, (size_in, size_out) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        norm = layer_norm and i < len(sizes) - 2
+        for shape in ((size_out, size_in), (size_out,), *(((size_out,),) * 2 if norm else ())):
+            count = int(np.prod(shape))
+            out.append(params[at : at + count].reshape(shape).T)
+            at += count
+    assert at == len(params), f"{len(params)} weights where {at} were expected"
+    return out
+
+
+def in_order(tensors: Sequence[np.ndarray]) -> np.ndarray:
+    """The inverse: matrices [in, out] and vectors -> [P]"""
+    return np.concatenate([np.asarray(t).T.reshape(-1) for t in tensors])
