@@ -23,17 +23,19 @@ class Window:
         self.last: Mark = (0.0, 0, 0, 0)
         self.cpu_first = self.cpu_last = 0.0
         self.weights = weights
+        self.only_first = work.get("only_first_update", False)
         self.every = work.get("snapshot_every_env_steps", 0)
         self.snapshots: list[tuple[int, float, float, np.ndarray]] = []  # env steps, training s, monotonic s, weights
         self.began, self.kept_s = time.perf_counter(), 0.0
 
-    def stepped(self, env_steps: int) -> None:
-        self.env_steps += env_steps
-
-    def updated(self, rows: int, updates: int = 1) -> None:
-        """Some updates have been made, from so many rows of the replay altogether."""
-        self.updates += updates
+    def sampled(self, rows: int) -> None:
         self.samples += rows
+
+    def updated(self, updates: int = 1) -> None:
+        """Some updates have been made; the env steps and rows that they rest on have been counted before."""
+        self.updates += updates
+        if self.only_first:
+            raise FirstUpdate
         self.last = (time.perf_counter(), self.env_steps, self.updates, self.samples)
         if self.first is None:
             self.first, self.cpu_first = self.last, time.process_time()
@@ -92,3 +94,52 @@ def transposed(params: np.ndarray, sizes: Sequence[int], layer_norm: bool = Fals
 def in_order(tensors: Sequence[np.ndarray]) -> np.ndarray:
     """The inverse: matrices [in, out] and vectors -> [P]"""
     return np.concatenate([np.asarray(t).T.reshape(-1) for t in tensors])
+
+
+class FirstUpdate(Exception):  # noqa: N818 - no error: what a cold start waits for
+    """The first update is done."""
+
+
+def until_first_update(train: Callable[[dict[str, Any]], Any]) -> Callable[..., dict[str, Any]]:
+    """A handler: train until the first update -> its moment on the monotonic clock, which all processes share."""
+
+    def first_update(work: dict[str, Any]) -> dict[str, Any]:
+        try:
+            train({**work, "only_first_update": True})
+        except FirstUpdate:
+            return {"at": time.monotonic()}
+        raise AssertionError("no update was seen")
+
+    return first_update
+
+
+def counting_rows(sample: Callable[..., Any], window: Window, rows: Callable[[Any], int]) -> Callable[..., Any]:
+    """A replay's `sample`, which tells the window how many rows each call gave."""
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        batch = sample(*args, **kwargs)
+        window.sampled(rows(batch))
+        return batch
+
+    return counted
+
+
+def counting_steps(step: Callable[..., Any], window: Window, env_steps: int) -> Callable[..., Any]:
+    """An environment's `step`, which tells the window how many env steps each call is."""
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        window.env_steps += env_steps
+        return step(*args, **kwargs)
+
+    return counted
+
+
+def counting_updates(step: Callable[..., Any], window: Window) -> Callable[..., Any]:
+    """An optimizer's `step`, which tells the window that an update is done."""
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        out = step(*args, **kwargs)
+        window.updated()
+        return out
+
+    return counted

@@ -3,11 +3,14 @@ that no Python runs between two updates. Written to be as fast as JAX is on a CP
 
 from __future__ import annotations
 
+import json
 import os
-import time
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
+
+# One thread per operation: more cost more than they give at this size. Read when JAX is imported.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 import flashbax
 import gymnax
@@ -16,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bench.counting import Window, in_order, transposed
+from bench.counting import Window, in_order, transposed, until_first_update
 from bench.measure import serve, versions
 
 OBS, ACTIONS = 4, 2
@@ -36,7 +39,7 @@ class State(NamedTuple):
 
 
 class Program:
-    """The functions of one set of terms; `fill` and `learn` are compiled before anything is timed."""
+    """The functions of one set of terms; `compiled` compiles them before anything is timed."""
 
     def __init__(self, work: Mapping[str, Any]) -> None:
         """work: the terms of the comparison, in the words of stages/_cartpole.py."""
@@ -56,8 +59,8 @@ class Program:
         )  # fmt: skip
         # One target period per pass, so that the target is assigned and not selected at every update. The state is given
         # away, so that the replay is written in place.
-        compiled = partial(jax.jit, donate_argnums=0, static_argnums=1)
-        self.fill, self.learn = compiled(self._fill), compiled(self._learn)
+        in_place = partial(jax.jit, donate_argnums=0, static_argnums=1)
+        self.fill, self.learn = in_place(self._fill), in_place(self._learn)
 
     # --- acting ----------------------------------------------------------------------------------------------------
 
@@ -169,31 +172,39 @@ def updates_in(state: State) -> int:
     return int(optax.tree.get(state.moments, "count"))
 
 
-def train(work: dict[str, Any], began: float | None = None) -> dict[str, Any]:
-    """One run -> its learning phase. Compiling is not counted, unless `began`, on the monotonic clock, says from when
-    on everything is: then the moment of the first updates is reported."""
+@cache
+def compiled(terms: str) -> tuple[Program, Any, Any, Any]:
+    """The program of these terms, and its parts compiled: all steps before learning, the first target period, and as
+    many as lie between two looks from outside."""
+    work = json.loads(terms)
     program = Program(work)
-    state = program.start(work["seed"])
-    batched, per_period = work["learning_starts"] // work["lanes"], work["target_every_updates"]
-    periods = (work["total_env_steps"] - work["learning_starts"]) // work["env_steps_per_update"] // per_period
-    chunk = max(1, work.get("snapshot_every_env_steps", 0) // (per_period * work["env_steps_per_update"])) or 1
-    if not work.get("snapshot_every_env_steps"):
-        chunk = max(1, (periods - 1) // 4)
-    fill = program.fill.lower(state, batched).compile()
+    state = program.start(0)
+    env_steps = work["target_every_updates"] * work["env_steps_per_update"]
+    looks = work.get("snapshot_every_env_steps") or (work["total_env_steps"] - work["learning_starts"]) // 4
+    chunk = max(1, looks // env_steps)
+    fill = program.fill.lower(state, work["learning_starts"] // work["lanes"]).compile()
     first = program.learn.lower(state, 1).compile()
-    learn = program.learn.lower(state, chunk).compile() if chunk > 1 else first
+    learn = program.learn.lower(state, chunk).compile() if chunk > 1 and not work.get("only_first_update") else first
+    return program, fill, first, learn
+
+
+def train(work: dict[str, Any]) -> dict[str, Any]:
+    """One run -> its learning phase, counted by the program itself. Compiling comes before it."""
+    program, fill, first, learn = compiled(json.dumps({**work, "seed": 0}, sort_keys=True))
+    per_period = work["target_every_updates"]
+    periods = (work["total_env_steps"] - work["learning_starts"]) // work["env_steps_per_update"] // per_period
+    state = program.start(work["seed"])
     window = Window(work, lambda: in_order([np.asarray(p) for p in state.params]))
     state = jax.block_until_ready(fill(state))
-    seen_steps = seen_samples = seen_updates = 0
+    seen_samples = seen_updates = 0
     run = first
     while seen_updates // per_period < periods:
         state = jax.block_until_ready(run(state))
         steps, samples, updates = int(state.env_steps), int(state.samples), updates_in(state)
-        window.stepped(steps - seen_steps)
-        window.updated(samples - seen_samples, updates - seen_updates)
-        if seen_updates == 0 and began is not None:
-            return {"first_update_s": time.monotonic() - began}
-        seen_steps, seen_samples, seen_updates, run = steps, samples, updates, learn
+        window.env_steps = steps
+        window.sampled(samples - seen_samples)
+        window.updated(updates - seen_updates)
+        seen_samples, seen_updates, run = samples, updates, learn
     return window.report()
 
 
@@ -217,4 +228,7 @@ def about() -> dict[str, Any]:
 
 if __name__ == "__main__":
     jax.config.update("jax_platforms", "cpu")
-    serve({"train": train, "one_update": one_update, "about": about})
+    jax.config.update("jax_default_prng_impl", "unsafe_rbg")  # the fastest of its random number generators on a CPU
+    serve(
+        {"train": train, "first_update": until_first_update(train), "one_update": one_update, "about": about}
+    )
