@@ -23,6 +23,7 @@ class Window:
         self.last: Mark = (0.0, 0, 0, 0)
         self.cpu_first = self.cpu_last = 0.0
         self.weights = weights
+        self.grain = work.get("updates_at_once", 1)
         self.only_first = work.get("only_first_update", False)
         self.every = work.get("snapshot_every_env_steps", 0)
         self.snapshots: list[tuple[int, float, float, np.ndarray]] = []  # env steps, training s, monotonic s, weights
@@ -36,6 +37,8 @@ class Window:
         self.updates += updates
         if self.only_first:
             raise FirstUpdate
+        if self.updates % self.grain:
+            return  # so that a window holds whole cycles: env steps, and all the updates that they pay for
         self.last = (time.perf_counter(), self.env_steps, self.updates, self.samples)
         if self.first is None:
             self.first, self.cpu_first = self.last, time.process_time()
