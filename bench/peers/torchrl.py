@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import gymnasium
 import torch
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictSequential
 from torch import Tensor
 from torchrl.collectors import Collector
 from torchrl.data import Categorical, Composite, LazyTensorStorage, TensorDictReplayBuffer
-from torchrl.envs import GymEnv
+from torchrl.envs import GymWrapper
 from torchrl.modules import MLP, EGreedyModule, QValueActor
 from torchrl.objectives import DQNLoss, HardUpdate
 
@@ -21,6 +22,7 @@ from bench.counting import Window, counting_rows, counting_steps, until_first_up
 from bench.measure import serve, versions
 
 STORED = ("observation", "action", *(("next", k) for k in ("observation", "reward", "done", "terminated")))
+VECTOR = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}  # TorchRL resets what is over by itself
 
 
 class Agent:
@@ -61,8 +63,10 @@ def train(work: dict[str, Any]) -> dict[str, Any]:
     """One run -> its learning phase."""
     agent, lanes = Agent(work, compiled=True), work["lanes"]
     window = Window(work, lambda: torch.nn.utils.parameters_to_vector(agent.parameters).detach().numpy())
-    env = GymEnv("CartPole-v1", num_envs=lanes, categorical_action_encoding=True, disable_env_checker=True)
-    env._env.step = counting_steps(env._env.step, window, lanes)
+    # Its own num_envs would start a process per lane, and wait for all of them at each step.
+    together = gymnasium.make_vec("CartPole-v1", lanes, "sync", vector_kwargs=VECTOR, disable_env_checker=True)
+    together.step = counting_steps(together.step, window, lanes)
+    env = GymWrapper(together, categorical_action_encoding=True)
     (start, end), decay = work["epsilon"], work["epsilon_decay"]
     explore = EGreedyModule(
         spec=agent.actor.spec, eps_init=start, eps_end=end, annealing_num_steps=decay, action_key="action"
