@@ -4,7 +4,6 @@ weights on a given batch."""
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bench.counting import Window, until_first_update
 from bench.measure import serve, versions
 from hotloop import api, presets
 from hotloop.aot import Job
@@ -32,51 +32,52 @@ def configured(preset: tuple[str, str], layer: Mapping[str, Any]) -> TrainConfig
 
 
 class Watch(Quiet):
-    """Counts env steps written and updates applied, and takes the time, once per cycle."""
+    """Tells a window, once per cycle, what was written, what was gathered, and which updates were applied."""
 
-    def __init__(self) -> None:
-        self.env_steps = self.updates = 0
-        self.first: tuple[float, int, int] | None = (
-            None  # (seconds, env steps, updates) when the first updates were done
-        )
-        self.last = (0.0, 0, 0)
+    def __init__(self, work: Mapping[str, Any]) -> None:
+        self.work = work
+        self.window = Window(work)  # of nothing, until all is warm
 
     def ready(self, pipeline: Pipeline, env_steps: int) -> None:
         """Called when all is warm and step 1 comes next."""
-        write, end = pipeline.store.write, pipeline.learner.end
-
-        def counted_end(job: Job) -> tuple[np.ndarray, np.ndarray]:
-            stats, priority = end(job)
-            self.updates += int(stats[:, APPLIED].sum())
-            return stats, priority
+        window = self.window = Window(self.work, lambda: pipeline.learner.params.numpy())
+        write, gather, end = pipeline.store.write, pipeline.store.gather, pipeline.learner.end
 
         def counted_write(block: Block) -> None:
             write(block)
-            self.env_steps += block.action.size
-            if self.updates:
-                self.last = (time.perf_counter(), self.env_steps, self.updates)
-                self.first = self.first or self.last
+            window.env_steps += block.action.size
 
-        pipeline.store.write, pipeline.learner.end = counted_write, counted_end
+        def counted_gather(slots: np.ndarray, *args: Any) -> None:
+            gather(slots, *args)
+            window.sampled(slots.size)
+
+        def counted_end(job: Job) -> tuple[np.ndarray, np.ndarray]:
+            stats, priority = end(job)
+            window.updated(int(stats[:, APPLIED].sum()))
+            return stats, priority
+
+        pipeline.store.write, pipeline.store.gather, pipeline.learner.end = counted_write, counted_gather, counted_end
 
 
-def train(preset: tuple[str, str], layer: Mapping[str, Any]) -> dict[str, Any]:
+def train(preset: tuple[str, str], layer: Mapping[str, Any], snapshot_every_env_steps: int = 0) -> dict[str, Any]:
     """One run -> its learning phase as the harness saw it, and the run's own summary."""
-    config = configured(preset, {**layer, "evaluate_episodes": 1})
-    watch = Watch()
-    with tempfile.TemporaryDirectory() as folder:
-        run = RunFolder.create(Path(folder) / "run", config.workload, config.seed)
-        summary = api.start(config, run, watch)
-    assert watch.first is not None
-    seconds, env_steps, updates = (b - a for a, b in zip(watch.first, watch.last, strict=True))
+    watch = Watch({"snapshot_every_env_steps": snapshot_every_env_steps})
+    summary = run(preset, layer, watch)
     return {
-        "env_steps_per_s": env_steps / seconds,
-        "env_steps": env_steps,
-        "updates": updates,
-        "seconds": seconds,
-        "samples_per_step": updates * config.learner.samples_per_update / env_steps,
+        **watch.window.report(),
         "summary": {k: v for k, v in summary.items() if k not in ("run", "machine", "versions")},
     }
+
+
+def first_update(preset: tuple[str, str], layer: Mapping[str, Any]) -> dict[str, Any]:
+    """The moment of the first updates, on the clock that all processes share."""
+    return until_first_update(lambda work: run(preset, layer, Watch(work)))({})
+
+
+def run(preset: tuple[str, str], layer: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
+    config = configured(preset, {**layer, "evaluate_episodes": 1})
+    with tempfile.TemporaryDirectory() as folder:
+        return api.start(config, RunFolder.create(Path(folder) / "run", config.workload, config.seed), watch)
 
 
 def one_update(
@@ -110,8 +111,12 @@ def fill(learner: Learner, batch: Mapping[str, Any], gamma: float) -> None:
 
 
 def about() -> dict[str, Any]:
-    return {"versions": versions("hotloop", "torch", "numpy", "gymnasium"), "torch_threads": torch.get_num_threads()}
+    return {
+        "versions": versions("hotloop", "torch", "numpy", "gymnasium"),
+        "torch_threads": torch.get_num_threads(),
+        "settings": "as a user starts it",
+    }
 
 
 if __name__ == "__main__":
-    serve({"train": train, "one_update": one_update, "about": about})
+    serve({"train": train, "first_update": first_update, "one_update": one_update, "about": about})
