@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,12 @@ class Window:
             raise FirstUpdate
         if self.updates % self.grain:
             return  # so that a window holds whole cycles: env steps, and all the updates that they pay for
-        self.last = (time.perf_counter(), self.env_steps, self.updates, self.samples)
+        self.last, self.cpu_last = (
+            (time.perf_counter(), self.env_steps, self.updates, self.samples),
+            time.process_time(),
+        )
         if self.first is None:
-            self.first, self.cpu_first = self.last, time.process_time()
+            self.first, self.cpu_first = self.last, self.cpu_last
         if self.every and self.env_steps // self.every > len(self.snapshots):
             self.keep()
 
@@ -56,7 +60,6 @@ class Window:
     def report(self) -> dict[str, Any]:
         """What a rival answers."""
         assert self.first is not None, "no update was seen"
-        cpu = time.process_time() - self.cpu_first
         seconds, env_steps, updates, samples = (b - a for a, b in zip(self.first, self.last, strict=True))
         return {
             "env_steps_per_s": env_steps / seconds,
@@ -65,7 +68,7 @@ class Window:
             "updates": updates,
             "seconds": seconds,
             "samples_per_step": samples / env_steps,
-            "cores": cpu / seconds,
+            "cores": (self.cpu_last - self.cpu_first) / seconds,
             "weights": packed(self.weights()) if self.weights else "",
             "snapshots": [(n, s, at, packed(w)) for n, s, at, w in self.snapshots],
         }
@@ -84,7 +87,7 @@ def transposed(params: np.ndarray, sizes: Sequence[int], layer_norm: bool = Fals
     """[P] in PyTorch's order (matrix [out, in], vector, and scale and shift of LayerNorm, layer by layer) -> the
     tensors, matrices as [in, out]."""
     out, at = [], 0
-    for i, (size_in, size_out) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (size_in, size_out) in enumerate(pairwise(sizes)):
         norm = layer_norm and i < len(sizes) - 2
         for shape in ((size_out, size_in), (size_out,), *(((size_out,),) * 2 if norm else ())):
             count = int(np.prod(shape))
@@ -99,7 +102,7 @@ def in_order(tensors: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.asarray(t).T.reshape(-1) for t in tensors])
 
 
-class FirstUpdate(Exception):  # noqa: N818 - no error: what a cold start waits for
+class FirstUpdate(Exception):
     """The first update is done."""
 
 

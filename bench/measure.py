@@ -35,35 +35,51 @@ class Row:
 
     what: str
     unit: str
-    values: tuple[float, ...]  # one per repeat, in the order measured
+    values: tuple[float, ...]  # one per repeat, in the order measured; none: it could not be measured, `note` says why
     better: Literal["more", "less"] = "more"
     must: float | None = None
     aim: float | None = None
     samples_per_step: float | None = None  # updates × batch / env steps, as counted by the harness; None: no learning
     note: str = ""
+    middle: Literal["median", "interquartile mean"] = "median"
     detail: dict[str, Any] = field(default_factory=dict)
 
 
 # --- statistics ------------------------------------------------------------------------------------------------------
 
 
-def interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
-    """95 % percentile bootstrap of the median (Efron 1979, doi 10.1214/aos/1176344552)."""
+def interval(values: Sequence[float], seed: int = 0, middle: str = "median") -> tuple[float, float]:
+    """95 % percentile bootstrap of the middle (Efron 1979, doi 10.1214/aos/1176344552)."""
     data = np.asarray(values, np.float64)
     draws = np.random.default_rng(seed).integers(0, len(data), (RESAMPLES, len(data)))
-    low, high = np.quantile(np.median(data[draws], axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(MIDDLES[middle](data[draws]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 
+def interquartile_mean(values: np.ndarray) -> np.ndarray:
+    """[…, n] -> […], the mean of the middle half; values that it cuts through count in part (Agarwal et al. 2021,
+    arXiv 2108.13264)."""
+    ordered, n = np.sort(values, axis=-1), values.shape[-1]
+    inside = np.clip(np.minimum(np.arange(1, n + 1), 0.75 * n) - np.maximum(np.arange(n), 0.25 * n), 0.0, 1.0)
+    return ordered @ (inside / inside.sum())
+
+
+MIDDLES = {"median": lambda values: np.median(values, axis=-1), "interquartile mean": interquartile_mean}
+
+
 def finished(row: Row) -> dict[str, Any]:
-    """The row as it stands in the JSON file: with median, interval and verdict."""
-    low, high = interval(row.values)
+    """The row as it stands in the JSON file: with its middle, the interval of it, and the verdict. `median` holds the
+    middle whatever it is."""
+    if not row.values:
+        return {**asdict(row), "values": [], "median": None, "interval": None, "verdict": "NOT MEASURED"}
+    low, high = interval(row.values, middle=row.middle)
+    median = float(MIDDLES[row.middle](np.asarray(row.values, np.float64)))
     return {
         **asdict(row),
         "values": [float(v) for v in row.values],
-        "median": float(np.median(row.values)),
+        "median": median,
         "interval": [low, high],
-        "verdict": verdict(row, float(np.median(row.values)), (low, high)),
+        "verdict": verdict(row, median, (low, high)),
     }
 
 
@@ -117,13 +133,19 @@ def stage(run: Run) -> None:
 class Peer:
     """One side of a comparison: a process that waits, using no time, until it is asked."""
 
-    def __init__(self, name: str, python: str | Path = sys.executable, tree: Path = ROOT) -> None:
+    def __init__(
+        self,
+        name: str,
+        python: str | Path = sys.executable,
+        tree: Path = ROOT,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """name: a file of bench/peers, or of bench itself. python: the interpreter of a rival's own environment.
-        tree: whose bench and, where it is not this one, whose package."""
+        tree: whose bench and, where it is not this one, whose package. environment: more variables."""
         self.name = name
-        env = os.environ if str(python) == sys.executable else {**os.environ, **ONE_THREAD}
-        if tree != ROOT:
-            env = {**env, "PYTHONPATH": str(tree / "src")}
+        threads = {} if str(python) == sys.executable else ONE_THREAD
+        package = {} if tree == ROOT else {"PYTHONPATH": str(tree / "src")}
+        env = {**os.environ, **threads, **package, **(environment or {})}
         inner = "" if (tree / "bench" / f"{name}.py").exists() else "peers."
         self._process = subprocess.Popen(
             [str(python), "-m", f"bench.{inner}{name}"],
@@ -139,6 +161,19 @@ class Peer:
         if "error" in reply:
             raise RuntimeError(f"peer {self.name}: {reply['error']}")
         return reply
+
+    def peak_mb(self) -> float | None:
+        """The most memory that it and its children have held at a time each, as the kernel counts."""
+        children: dict[int, list[int]] = {}
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            fields = "".join(_lines(str(file))).rpartition(")")[2].split()
+            if fields:
+                children.setdefault(int(fields[1]), []).append(int(file.parent.name))
+        family, kib = [self._process.pid], 0
+        for pid in family:
+            family += children.get(pid, [])
+            kib += sum(int(x.split()[1]) for x in _lines(f"/proc/{pid}/status") if x.startswith("VmHWM"))
+        return round(kib / 1024, 1) or None
 
     def __enter__(self) -> Peer:
         return self
@@ -165,10 +200,14 @@ def serve(handlers: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
 
 def rival_python(rival: str) -> Path:
     """The interpreter of a rival's own environment."""
-    python = ROOT / "bench" / ".venvs" / rival / "bin" / "python"
+    python = ROOT / "bench" / ".venvs" / SHARED.get(rival, rival) / "bin" / "python"
     if not python.exists():
-        raise SystemExit(f"no environment for the rival {rival}; make it with: python bench/run.py --setup")
+        raise RuntimeError(f"no environment for the rival {rival}; make it with: python bench/run.py --setup")
     return python
+
+
+# Rivals that live in another's environment: what is written here needs no packages of its own.
+SHARED = {"cleanrl_style": "sb3", "gymnax_env": "jax_whole"}
 
 
 # --- facts -----------------------------------------------------------------------------------------------------------

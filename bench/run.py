@@ -1,6 +1,6 @@
 """Runs the stages, each in a fresh process, prints their table, and keeps what they found as JSON.
 
-python bench/run.py [--only NAME …] [--quick] [--out FILE]
+python bench/run.py [--only NAME … | --all] [--quick] [--out FILE]
 python bench/run.py --table     the Markdown table of the results that are kept
 python bench/run.py --setup     make the rivals' environments"""
 
@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ BUSY = 0.1  # cores kept busy by others, above which a result is marked
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=stages(), help="; ".join(stages()))
+    parser.add_argument("--all", action="store_true", help="the long stages too")
     parser.add_argument("--quick", action="store_true", help="that everything runs, in 3 minutes; keeps nothing")
     parser.add_argument("--out", type=Path, help="also write all results of this run into one file")
     parser.add_argument(
@@ -43,7 +45,7 @@ def main() -> int:
     if args.setup:
         return setup()
     results, failed = [], []
-    for name in args.only or usual():
+    for name in args.only or (stages() if args.all else usual()):
         result = measured(name, args.quick)
         if result is None:
             failed.append(name)
@@ -53,7 +55,8 @@ def main() -> int:
     if args.out:
         args.out.write_text(json.dumps(results, indent=1) + "\n")
     missed = [r["name"] for r in results if any(row["verdict"] == "MISSED" for row in r["rows"])]
-    for what, names in (("failed", failed), ("below must", missed)):
+    absent = [r["name"] for r in results if any(row["verdict"] == "NOT MEASURED" for row in r["rows"])]
+    for what, names in (("failed", failed), ("below must", missed), ("a rival could not be measured", absent)):
         if names:
             print(f"{what}: {', '.join(names)}")
     return 1 if failed or (missed and not args.quick) else 0
@@ -107,13 +110,14 @@ HEAD = ("what", "measured (median [95 % interval])", "samples per step", "must",
 
 def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     """One row of a result as the columns of HEAD."""
-    low, high = row["interval"]
     n = len(row["values"])
-    span = f" [{figure(low)}, {figure(high)}]" if n > 1 else ""
+    span = " [{}, {}]".format(*map(figure, row["interval"])) if n > 1 else ""
+    value = f"{figure(row['median'])}{span} {row['unit']}, n={n}" if n else ""
+    what = f"{row['what']} ({row['note']})" if row["note"] else row["what"]
     sign = "≥" if row["better"] == "more" else "≤"
     bounds = ["" if row[k] is None else f"{sign} {figure(row[k])}" for k in ("must", "aim")]
     sampled = "" if row["samples_per_step"] is None else f"{row['samples_per_step']:g}"
-    return (row["what"], f"{figure(row['median'])}{span} {row['unit']}, n={n}", sampled, *bounds, row["verdict"])
+    return (what, value, sampled, *bounds, row["verdict"])
 
 
 def figure(value: float) -> str:
@@ -163,20 +167,24 @@ def markdown(results: Iterable[Mapping[str, Any]]) -> str:
 
 def setup() -> int:
     """One virtual environment per bench/peers/requirements-<rival>.txt."""
+    failed = []
     for file in sorted((BENCH / "peers").glob("requirements-*.txt")):
         folder = BENCH / ".venvs" / file.stem.removeprefix("requirements-")
         print(f"{folder.relative_to(ROOT)} from {file.relative_to(ROOT)}", flush=True)
         if not (folder / "bin" / "python").exists():
             subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        constraints = ["-c", "constraints.txt"] if (ROOT / "constraints.txt").exists() else []
+        # The requirements pin what counts, torch among it. Nothing is built: what has no wheel is reported as absent.
         done = subprocess.run(
-            [folder / "bin" / "python", "-m", "pip", "install", "-q", "-r", file, *constraints],
+            [folder / "bin" / "python", "-m", "pip", "install", "-q", "--only-binary", ":all:", "-r", file],
             cwd=ROOT,
             env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
         )
         if done.returncode:
-            return done.returncode
-    return 0
+            shutil.rmtree(folder)
+            failed.append(folder.name)
+    if failed:
+        print(f"could not be installed here, and will be reported as such: {', '.join(failed)}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

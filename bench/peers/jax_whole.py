@@ -1,5 +1,5 @@
-"""The whole of DQN as one JAX program: gymnax steps, flashbax remembers, optax updates, and `lax.scan` runs the loop, so
-that no Python runs between two updates. Written to be as fast as JAX is on a CPU; what was tried stands in LOG.md."""
+"""The whole of DQN as one JAX program: gymnax steps, flashbax remembers, optax updates, and `lax.scan` runs the loop,
+so that no Python runs between two updates. Written to be as fast as JAX is on a CPU."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 # One thread per operation: more cost more than they give at this size. Read when JAX is imported.
@@ -57,8 +58,7 @@ class Program:
             add_batch_size=self.lanes, sample_batch_size=work["batch"], sample_sequence_length=self.n_step, period=1,
             min_length_time_axis=self.n_step, max_length_time_axis=work["capacity"] // self.lanes,
         )  # fmt: skip
-        # One target period per pass, so that the target is assigned and not selected at every update. The state is given
-        # away, so that the replay is written in place.
+        # The state is given away, so that the replay is written in place.
         in_place = partial(jax.jit, donate_argnums=0, static_argnums=1)
         self.fill, self.learn = in_place(self._fill), in_place(self._learn)
 
@@ -154,7 +154,7 @@ class Program:
         params_key, env_key, key = jax.random.split(jax.random.key(seed), 3)
         sizes = (OBS, *self.work["hidden"], ACTIONS)
         params: Params = []
-        for i, (n, m) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        for i, (n, m) in enumerate(pairwise(sizes)):
             for shape in ((n, m), (m,)):  # as PyTorch initialises a linear layer
                 params_key, draw = jax.random.split(params_key)
                 params.append(jax.random.uniform(draw, shape, minval=-(n**-0.5), maxval=n**-0.5))
@@ -229,6 +229,4 @@ def about() -> dict[str, Any]:
 if __name__ == "__main__":
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_default_prng_impl", "unsafe_rbg")  # the fastest of its random number generators on a CPU
-    serve(
-        {"train": train, "first_update": until_first_update(train), "one_update": one_update, "about": about}
-    )
+    serve({"train": train, "first_update": until_first_update(train), "one_update": one_update, "about": about})

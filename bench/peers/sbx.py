@@ -47,9 +47,7 @@ class Policy(DQNPolicy):
         self.qf = QNetwork((4, *self.net_arch, 2))
         params, target = (self.qf.init({"params": draw}, jnp.zeros((1, 4))) for _ in range(2))
         optimizer = self.optimizer_class(learning_rate=lr_schedule(1), **self.optimizer_kwargs)
-        self.qf_state = RLTrainState.create(
-            apply_fn=self.qf.apply, params=params, target_params=target, tx=optimizer
-        )
+        self.qf_state = RLTrainState.create(apply_fn=self.qf.apply, params=params, target_params=target, tx=optimizer)
         self.qf.apply = jax.jit(self.qf.apply)  # type: ignore[method-assign]
         return key
 

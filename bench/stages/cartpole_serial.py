@@ -17,7 +17,7 @@ def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
         NATIVE: _cartpole.layer(work, "cartpole", overlap=False),
         GYMNASIUM: _cartpole.layer(work, "CartPole-v1", overlap=False),
     }
-    return _cartpole.compare(work, ours, NATIVE, must=4, aim=6, repeats=2 if quick else 7)
+    return _cartpole.compare(work, ours, NATIVE, {"sb3": (4, 6)}, repeats=2 if quick else 7)
 
 
 if __name__ == "__main__":

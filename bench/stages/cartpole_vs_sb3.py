@@ -20,7 +20,7 @@ def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
         GYMNASIUM: _cartpole.layer(work, "CartPole-v1", overlap=True),
         SERIAL: _cartpole.layer(work, "cartpole", overlap=False),
     }
-    return _cartpole.compare(work, ours, OVERLAP, must=6, aim=10, repeats=2 if quick else 7)
+    return _cartpole.compare(work, ours, OVERLAP, {"sb3": (6, 10)}, repeats=2 if quick else 7)
 
 
 if __name__ == "__main__":
