@@ -151,6 +151,14 @@ IDENTITY = {"workload": "identity", "total_env_steps": 10_000, "replay": {"capac
             },
             "learner.batch_size = 64 × learner.accumulate = 3 leaves nothing of total_env_steps = 96",
         ),
+        (
+            {"learner": {"precision": "float16"}},
+            "learner.precision = float16 needs a scaled loss and CUDA; on a CPU use bfloat16 or float32",
+        ),
+        (
+            {"learner": {"precision": "bfloat16", "batch_size": 8}},
+            "learner.batch_size = 8 is too small for learner.precision = bfloat16, which rounds products of 16 rows",
+        ),
         ({"samples_per_step": 1e-9}, "not a whole number; nearest: --samples-per-step"),
         ({"seed": -1}, "option seed = -1: must be at least 0"),
         (

@@ -7,14 +7,18 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 EVALUATIONS = 20  # greedy evaluations during a run, not counted as training time
 
 
-def trained(workload: str, preset: str, seed: int, column: str, threshold: float, quick: bool) -> dict[str, Any]:
-    """One run -> its summary, the mean of 100 greedy episodes, and when `column` of an evaluation met the threshold."""
+def trained(
+    workload: str, preset: str, seed: int, column: str, threshold: float, quick: bool, options: Sequence[str] = ()
+) -> dict[str, Any]:
+    """One run, with more flags -> its summary, the mean of 100 greedy episodes, and when `column` of an evaluation met
+    the threshold."""
     from hotloop import api
 
     budget = api.configure(workload, preset).total_env_steps
@@ -23,7 +27,7 @@ def trained(workload: str, preset: str, seed: int, column: str, threshold: float
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         words = [workload, "--preset", preset, "--seed", str(seed), "--run", str(run), "--json"]
-        words += ["--env-steps", str(budget), "--evaluate-every-env-steps", str(budget // EVALUATIONS)]
+        words += ["--env-steps", str(budget), "--evaluate-every-env-steps", str(budget // EVALUATIONS), *options]
         done = subprocess.run(
             [sys.executable, "-m", "hotloop", "train", *words], stdout=subprocess.PIPE, text=True, check=True
         )

@@ -99,34 +99,42 @@ def compiled(
     fingerprint: str,
     threads: int,
     beside: bool = False,
+    half: bool = False,
 ) -> Program:
     """Compile `function`, or load it from the cache.
 
     examples: tensors of the shapes to compile for; never written to.
     dynamic: index of an argument -> name of its leading dimension, which may then differ from call to call.
     beside: the call is long and other threads are to run on meanwhile; costs 5 µs more per call.
+    half: matrix products and convolutions of bfloat16.
     fingerprint: all that the function's arithmetic depends on besides this package's source and torch.
     """
     started = time.perf_counter()
     shapes = [(tuple(e.shape), str(e.dtype)) for e in examples]
-    key = _digest(name, repr(shapes), repr(sorted(dynamic.items())), fingerprint, str(threads), _environment())
+    key = _digest(
+        name, repr(shapes), repr(sorted(dynamic.items())), fingerprint, f"{threads}{' bfloat16' * half}", _environment()
+    )
     path = cache_folder() / f"{name}-{key}.pt2"
     origin: Literal["compiled", "cache"] = "cache"
     try:
         if not path.exists():
             origin = "compiled"
-            _build(function, examples, dynamic, path, threads)
+            _build(function, examples, dynamic, path, threads, half)
         call = _load(path, beside)
     except Exception as reason:
         if origin == "cache":  # a package that does not load any more is made again, once
             path.unlink(missing_ok=True)
-            return compiled(name, function, examples, dynamic, fingerprint=fingerprint, threads=threads, beside=beside)
+            return compiled(
+                name, function, examples, dynamic, fingerprint=fingerprint, threads=threads, beside=beside, half=half
+            )
         first_line = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
         return eager(name, function, f"{name} runs eagerly, it could not be compiled: {first_line[:200]}")
     return Program(name, call, origin, time.perf_counter() - started)
 
 
-def _build(function: Function, examples: Sequence[Tensor], dynamic: dict[int, str], path: Path, threads: int) -> None:
+def _build(
+    function: Function, examples: Sequence[Tensor], dynamic: dict[int, str], path: Path, threads: int, half: bool
+) -> None:
     """Export and compile to `path`, which appears only when it is whole."""
     dimensions = {n: torch.export.Dim(n, min=1, max=2**31 - 1) for n in dynamic.values()}
     shapes = (tuple({0: dimensions[dynamic[i]]} if i in dynamic else None for i in range(len(examples))),)
@@ -143,7 +151,7 @@ def _build(function: Function, examples: Sequence[Tensor], dynamic: dict[int, st
                 inductor_configs={
                     "cpp.threads": threads,
                     "compile_threads": 1,
-                    "post_grad_custom_pre_pass": matmul.passes(threads),
+                    "post_grad_custom_pre_pass": matmul.passes(threads, half),
                 },
             )
         os.replace(made, path)
@@ -201,7 +209,7 @@ def _environment() -> str:
     source = hashlib.sha256()
     root = Path(__file__).parent
     ours = [*root.glob("learn/**/*.py"), *root.glob("networks/*.py"), root / "collect" / "forward.py"]
-    ours += [Path(__file__), root / "matmul.py", matmul.HEADER]
+    ours += [Path(__file__), root / "matmul.py", matmul.HEADER, matmul.HALF_HEADER]
     for file in sorted(ours):
         source.update(file.relative_to(root).as_posix().encode())
         source.update(file.read_bytes())

@@ -8,7 +8,8 @@ target network for U updates in one call. Eager, the same step in a Python loop,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotloop import aot
+from hotloop import aot, matmul
 from hotloop.core.types import Batch, EnvSpec
 from hotloop.learn import optimizers
 from hotloop.learn.variants._base import Network, Transitions
@@ -42,6 +43,7 @@ class Update:
     target_tau: float
     target_moves: bool  # the target follows at every update
     accumulate: int  # equal parts of a batch, one after another
+    half: bool  # matrix products and convolutions are of bfloat16
 
     @property
     def moments(self) -> int:
@@ -59,18 +61,28 @@ class Update:
 
 def program(update: Update, examples: Sequence[Tensor], fingerprint: str, compile: bool, threads: int) -> aot.Program:
     """One call for any number of updates."""
+
+    def looped(*tensors: Tensor) -> list[Tensor]:
+        with matmul.Rounding() if update.half else nullcontext():
+            return _run(update, tensors, _loop(update))
+
     if not compile:
-        return aot.eager("update", lambda *tensors: _run(update, tensors, _loop(update)))
+        return aot.eager("update", looped)
+    if update.half and not matmul.serves():
+        return aot.eager("update", looped, "update runs eagerly: bfloat16 is compiled for CPUs with AVX2 alone")
     dynamic = dict.fromkeys(range(3 + update.moments, len(examples)), "updates")
 
     def whole(*tensors: Tensor) -> list[Tensor]:
         # Traced only when the package is really built: a start from the cache pays nothing for it.
         return _run(update, tensors, _scan(update, _traced(update, examples)))
 
-    made = aot.compiled("update", whole, examples, dynamic, fingerprint=fingerprint, threads=threads, beside=True)
+    made = aot.compiled(
+        "update", whole, examples, dynamic, fingerprint=fingerprint, threads=threads, beside=True, half=update.half
+    )
     if made.origin == "eager":  # scan is a compiler's construct; without one a loop is the same and faster
-        return aot.eager("update", lambda *t: _run(update, t, _loop(update)), made.note)
-    return made
+        return aot.eager("update", looped, made.note)
+    slow = update.half and not torch.cpu._is_avx512_bf16_supported()
+    return replace(made, note="bfloat16 wins no time on this CPU, which has no AVX512-BF16") if slow else made
 
 
 def inputs(batch: Batch, draws: np.ndarray | None = None) -> list[Tensor]:
