@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: setup train test check gate learn bench bench-setup clean
+.PHONY: setup train test check gate learn prove bench bench-setup clean
 
 setup: $(READY)  ## make the environment
 
@@ -34,6 +34,9 @@ gate: $(READY)  ## is this commit slower than the baseline of bench/baseline.txt
 
 learn: $(READY)  ## training runs that must reach their scores
 	$(BIN)/python -m pytest -m learn
+
+prove: $(READY)  ## what must hold whoever is killed when: minutes of killing
+	$(BIN)/python -m pytest -m prove
 
 bench: $(READY)  ## measure, against rivals in environments of their own; results in bench/results
 	$(BIN)/python bench/run.py

@@ -80,7 +80,10 @@ def outcome(path: Path) -> tuple[str, str, list[Mapping[str, Any]]]:
     folder = RunFolder.open(path)
     saved = checkpoint.load_latest(folder.checkpoints)
     clocks = ("seconds", "env_steps_per_s", "updates_per_s", "sections", "rss_mb")
-    rows = [{k: v for k, v in row.items() if k not in clocks} for row in folder.read_metrics()]
+    own = ("worker", "ring")  # of keys that only some collectors have
+    rows = [
+        {k: v for k, v in row.items() if k not in clocks and not k.startswith(own)} for row in folder.read_metrics()
+    ]
     return folder.read_summary()["weights_sha256"], checkpoint.digest(saved.arrays), rows
 
 

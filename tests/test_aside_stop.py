@@ -166,6 +166,39 @@ def test_a_native_call_that_fails_is_an_error_of_the_one_who_waits(steps, capfd)
 
 
 @pytest.mark.parametrize("native", [False, True])
+def test_parts_are_run_once_each_whoever_runs_them(steps, native):
+    expected = [chain(steps, calls) for calls in (1, 2, 3, 1, 2)]
+    for job in expected:
+        job.run()
+    trace = Trace(64)
+    trace.track("main")
+    with beside(native=native, trace=trace) as other:
+        for _ in range(3):
+            parts = aside.Parts([chain(steps, calls) for calls in (1, 2, 3, 1, 2)])
+            other.start(parts)
+            other.wait()
+            for here, there in zip(expected, parts.jobs, strict=True):
+                assert torch.equal(there.results()[-1][0], here.results()[-1][0])
+            expected = [chain(steps, calls) for calls in (1, 2, 3, 1, 2)]
+            aside.Parts(expected).run()
+    tracks = {t.track: t.calls for t in trace.totals()}
+    assert tracks == ({"main": 3, "learn": 3} if native else {"learn": 3})
+
+
+def test_a_part_that_fails_is_told_whoever_ran_it(steps, capfd):
+    with beside(native=True) as other:
+        jobs = [chain(steps, 1) for _ in range(3)]
+        for failing in range(3):
+            jobs[failing].words[:2] = atomic.address_of(ctypes.CDLL(None).abs), -7
+            other.start(aside.Parts(jobs))
+            with pytest.raises(RuntimeError, match="compiled function failed"):
+                other.wait()
+            for good in (j for j in jobs if j is not jobs[failing]):
+                good.results()
+            jobs = [chain(steps, 1) for _ in range(3)]
+
+
+@pytest.mark.parametrize("native", [False, True])
 def test_there_is_nothing_to_wait_for_twice(native, steps):
     with beside(native=native) as other:
         with pytest.raises(RuntimeError, match="nothing was started"):

@@ -127,6 +127,7 @@ def test_a_run_is_the_plain_loop(tmp_path, workload, overlap):
     config = running.config(workload, overlap=overlap)
     p = build_pipeline(config, Trace())
     while p.collector.env_steps < config.total_env_steps:
+        p.collector.publish(p.learner.params)
         learns = p.learning(p.collector.env_steps)
         block = p.collector.next_block()
         if overlap:
@@ -136,7 +137,6 @@ def test_a_run_is_the_plain_loop(tmp_path, workload, overlap):
             p.commit(block)
             stats = learn(p) if learns else None
         assert (stats is not None) == learns
-        p.collector.publish(p.learner.params)
     mine, saved = p.state(), running.arrays(tmp_path / "run")
     assert mine.keys() == saved.keys()
     for name, array in mine.items():
@@ -204,13 +204,15 @@ def test_it_does_not_matter_which_half_is_faster(tmp_path, monkeypatch):
 
 def test_acting_uses_the_weights_of_the_cycle_before(tmp_path, monkeypatch):
     from hotloop.collect.inline import Inline
+    from hotloop.learn.learner import Learner
 
-    published, acted = [], []
-    publish, next_block = Inline.publish, Inline.next_block
+    learnt, acted = [], []
+    end, next_block = Learner.end, Inline.next_block
 
-    def spy_publish(self, weights):
-        published.append(weights.clone())
-        publish(self, weights)
+    def spy_end(self, job):
+        out = end(self, job)
+        learnt.append(self.params.clone())
+        return out
 
     def spy_block(self):
         before = self._weights.clone()
@@ -221,14 +223,14 @@ def test_acting_uses_the_weights_of_the_cycle_before(tmp_path, monkeypatch):
 
     class shown(running.Rows):
         def ready(self, pipeline, env_steps):
-            published.clear()
+            learnt.clear()
             acted.clear()
 
-    monkeypatch.setattr(Inline, "publish", spy_publish)
+    monkeypatch.setattr(Learner, "end", spy_end)
     monkeypatch.setattr(Inline, "next_block", spy_block)
     running.train(tmp_path / "run", "identity", shown=shown())
-    assert len(acted) == 60
-    assert all(torch.equal(a, p) for a, p in zip(acted[1:], published, strict=False))
+    assert (len(acted), len(learnt)) == (60, 52)  # the first eight cycles do not learn
+    assert all(torch.equal(a, p) for a, p in zip(acted[9:], learnt[:-1], strict=True))
     assert not torch.equal(acted[10], acted[-1])
 
 

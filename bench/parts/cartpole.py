@@ -16,6 +16,7 @@ def make() -> Callable[[], object]:
     torch.set_num_threads(1)
     config = resolve(presets.preset("cartpole", "cleanrl"), {"workload": "cartpole"})
     pipeline = build_pipeline(config, Trace())
+    pipeline.collector.publish(pipeline.learner.params)
 
     def work() -> None:
         done = pipeline.collector.env_steps + 10_000

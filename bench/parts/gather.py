@@ -23,11 +23,12 @@ def make() -> Callable[[], object]:
     block.terminated[::50] = True
     while store.size < 99_000:
         store.write(block)
+    sampler = uniform.make(uniform.Options(), 16, store.slots_per_lane, 1)
     batch, slots = new_batch(spec, 32, 64), np.zeros((32, 64), np.int64)
 
     def work() -> None:
         for update in range(0, 3_200, 32):
-            uniform.choose(store.window(), 1, update, slots)
+            sampler.choose(store.window(), 1, update, slots, batch.weight)
             store.gather(slots, batch)
 
     return work

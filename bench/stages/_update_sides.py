@@ -4,7 +4,9 @@ Imports torch, so stages import it only when they run."""
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +31,14 @@ PARTS = ("choose", "gather", "update", "learned")
 class Ours:
     """Sampler, store and learner, put together as the pipeline does, filled by random play on the native CartPole."""
 
-    def __init__(self, hidden: tuple[int, ...], batch: int, updates_per_call: int) -> None:
+    def __init__(
+        self,
+        hidden: tuple[int, ...],
+        batch: int,
+        updates_per_call: int,
+        sampler: str = "uniform",
+        changes: Mapping[str, Any] | None = None,
+    ) -> None:
         config = resolve(
             presets.preset("cartpole", "cleanrl"),
             {
@@ -38,6 +47,7 @@ class Ours:
                 "samples_per_step": 1.0 * batch,
                 "network": {"hidden": list(hidden)},
                 "variant": {"loss": "huber"},
+                "sampler": {"name": sampler},
                 "replay": {"capacity": CAPACITY},
                 "learner": {
                     "batch_size": batch,
@@ -45,6 +55,7 @@ class Ours:
                     "optimizer": {"learning_rate": 1e-3, "max_grad_norm": 0.0},
                 },
             },
+            changes or {},
         )
         env = config.world().make(LANES)
         network = build_network(config, env.spec)
@@ -56,14 +67,19 @@ class Ours:
         forward = forward_program(env.spec, network, mark, compile=False, threads=1)
         collector = Inline(env, forward, act.Options(start=1.0, end=1.0), steps=100, seed=1, trace=Trace(16))
         while self.store.size < CAPACITY:
-            self.store.write(collector.next_block())
-            self.sampler.written(self.store.window())
+            self.block = collector.next_block()
+            self.commit()
         self.learner = Learner(
             env.spec, network, config.variant["name"], config.variant_options(), config.learner,
             updates_per_cycle=updates_per_call, total_updates=1_000_000, fingerprint=mark, compile=True, threads=1,
         )  # fmt: skip
         assert self.learner.program.origin != "eager", self.learner.program.note
         self.slots = np.zeros((updates_per_call, batch), np.int64)
+
+    def commit(self) -> None:
+        """100 batched steps into the replay."""
+        self.store.write(self.block)
+        self.sampler.written(self.store.window())
 
     def cycle(self) -> np.ndarray:
         """Choose, gather, update -> stats [U, 4]."""

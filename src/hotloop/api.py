@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import hotloop
-from hotloop import presets
+from hotloop import outcome, presets, seeds
 from hotloop.collect.policies import Greedy
 from hotloop.config import TrainConfig, resolve
 from hotloop.core.errors import UserError
@@ -60,7 +60,7 @@ def start(config: TrainConfig, folder: RunFolder, shown: Any, resume: bool = Fal
     try:
         summary = train_run(config, folder, shown, resume)
         if config.report:
-            _report(folder, shown)
+            _report([folder.path], shown)
         return summary
     finally:
         if hasattr(shown, "close"):
@@ -69,14 +69,28 @@ def start(config: TrainConfig, folder: RunFolder, shown: Any, resume: bool = Fal
         folder.drop_if_empty()  # what could not be built leaves nothing behind
 
 
-def _report(folder: RunFolder, shown: Any) -> None:
-    """The page about a run, which the run does not depend on."""
+def start_seeds(configs: Sequence[TrainConfig], folder: seeds.SeedsFolder, shown: Any, resume: bool = False) -> Any:
+    """Train several seeds at once into a folder that is open, and leave it in order whatever happens."""
+    try:
+        summary = seeds.train(configs, folder, shown, resume)
+        if configs[0].report:
+            _report([run.path for run in folder.runs], shown, folder.path / outcome.REPORT)
+        return summary
+    finally:
+        if hasattr(shown, "close"):
+            shown.close()
+        folder.close()
+
+
+def _report(folders: list[Path], shown: Any, out: Path | None = None) -> None:
+    """The page about a run or several, which the runs do not depend on."""
     from hotloop.report import html  # not before the run: it reads what there is to draw with
 
     try:
-        html.write([folder.path])
+        html.write(folders, out)
     except (OSError, UserError) as why:
-        shown.note(f"no report.html: {' '.join(str(why).split())}; try again with: hotloop report {folder.path}")
+        again = " ".join(map(str, folders))
+        shown.note(f"no report.html: {' '.join(str(why).split())}; try again with: hotloop report {again}")
 
 
 def load(run: str | os.PathLike[str]) -> Agent:

@@ -4,7 +4,8 @@ the interpreter from beginning to end: a thread that needs it as well gets it on
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from hotloop.trace import Trace
 
 TRACK = "learn"
 SPINS = 20_000  # looks at a word, some tens of microseconds, before going to sleep on it
+MOST_PARTS = 256
 
 
 class Job(Protocol):
@@ -26,8 +28,21 @@ class Job(Protocol):
     def run(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class Parts:
+    """A job of several, none of which knows of the others: whoever has time takes the next."""
+
+    jobs: Sequence[Job]
+
+    def run(self) -> None:
+        """In this thread, one after the other."""
+        for job in self.jobs:
+            job.run()
+
+
 class Aside(Protocol):
-    """`start` hands over one job, `wait` returns when it is done or raises its error. At most one is under way."""
+    """`start` hands over one job, `wait` returns when it is done or raises its error. At most one is under way. Of a
+    job in parts, whoever waits takes some where it can."""
 
     def __enter__(self) -> Aside: ...
     def __exit__(self, *error: object) -> None: ...
@@ -87,24 +102,25 @@ class _Python:
 
 # The words that the main thread and the native one share. REQUEST and DONE, a cache line each, count jobs, and each is
 # written by one side only. What else a side writes, it writes before its count, so the other has it with the count.
-REQUEST, DONE, STOP, STATUS, BEGAN, ENDED, ROOM, CHAIN = 0, 8, 16, 17, 18, 19, 20, 24
-_WORDS = 48
+REQUEST, DONE, STOP, STATUS, BEGAN, ENDED, ROOM, PARTS, TAKEN, CHAIN = 0, 8, 16, 17, 18, 19, 20, 22, 24, 32
+_LONG = 9  # words of a chain
 
 
 class _Native:
-    """Runs chains of native calls. The thread enters one kernel when it starts and leaves it at the end."""
+    """Runs chains of native calls. The thread enters one kernel when it starts and leaves it at the end. Which thread
+    runs a part of a job is left to chance; nothing depends on it."""
 
     def __init__(self, section: str, trace: Trace, begin: Callable[[], None]) -> None:
-        self._words = np.zeros(_WORDS, np.int64)
+        self._words = np.zeros(CHAIN + MOST_PARTS * _LONG, np.int64)
         self._addresses = atomic.addresses()
         self._begin, self._section = begin, trace.section(section)
         self._track = trace.beside(TRACK)
-        self._chain: Chain | None = None  # kept until it is done: the thread knows addresses only
+        self._chains: Sequence[Chain] = ()  # kept until they are done: the thread knows addresses only
         self._thread = threading.Thread(target=self._serve, name=TRACK, daemon=True)
 
     def __enter__(self) -> _Native:
         self._thread.start()
-        _post(self._addresses, self._words)  # a chain of no calls: once it is done, the thread is in its kernel
+        _post(self._addresses, self._words)  # a job of no parts: once it is done, the thread is in its kernel
         _wait(self._addresses, self._words)
         return self
 
@@ -115,18 +131,25 @@ class _Native:
         self._thread.join()
 
     def start(self, job: Job) -> None:
-        assert isinstance(job, Chain), "only chains of native calls run without the interpreter"
-        self._chain = job
-        self._words[CHAIN : CHAIN + len(job.words)] = job.words
+        chains = job.jobs if isinstance(job, Parts) else [job]
+        for i, chain in enumerate(chains):
+            assert isinstance(chain, Chain), "only chains of native calls run without the interpreter"
+            self._words[CHAIN + i * _LONG : CHAIN + (i + 1) * _LONG] = chain.words
+        self._chains = chains  # type: ignore[assignment]
+        self._words[PARTS], self._words[TAKEN] = len(chains), 0
         _post(self._addresses, self._words)
 
     def wait(self) -> None:
-        if self._chain is None:
+        if not self._chains:
             raise RuntimeError("nothing was started")
+        status = 0
+        if len(self._chains) > 1:
+            with self._section:
+                status = _take(self._words)
         _wait(self._addresses, self._words)
-        self._chain = None
+        self._chains = ()
         self._section.record(self._track, int(self._words[BEGAN]), int(self._words[ENDED]))
-        check(self._words[STATUS])
+        check(status or self._words[STATUS])
 
     def _serve(self) -> None:
         self._begin()
@@ -146,6 +169,19 @@ def _wait(addresses, words):
 
 
 @kernel
+def _take(words):
+    """Run parts as long as there are some that nobody has taken -> 0, or the status of one that failed."""
+    status = 0
+    while True:
+        i = atomic.fetch_add(words, TAKEN, 1)
+        if i >= words[PARTS]:
+            return status
+        failed = run_chain(words[CHAIN + i * _LONG : CHAIN + (i + 1) * _LONG])
+        if failed:
+            status = failed
+
+
+@kernel
 def _serve(addresses, words):
     served = 0
     while True:
@@ -154,7 +190,7 @@ def _serve(addresses, words):
             return
         served += 1
         words[BEGAN] = atomic.now(addresses, words, ROOM)
-        words[STATUS] = run_chain(words[CHAIN:])
+        words[STATUS] = _take(words)
         words[ENDED] = atomic.now(addresses, words, ROOM)
         atomic.store_release(words, DONE, served)
         atomic.wake(addresses, words, DONE)

@@ -3,9 +3,9 @@ drives several agents at once is given one that stands for all of theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hotloop import checkpoint, outcome
@@ -46,7 +46,6 @@ class Book:
     scalars: Callable[[Row], None] | None  # TensorBoard's
     display: Display
     trace: Trace
-    extra: Mapping[str, Any] = field(default_factory=dict)  # of the fingerprint: what else a bit depends on
 
     def __post_init__(self) -> None:
         self._spent = Spent(self.trace)
@@ -91,7 +90,7 @@ class Book:
     def save(self) -> None:
         """A disk that is full costs the newest checkpoint, not the run: the one before it is intact."""
         pipeline, config = self.pipeline, self.pipeline.config
-        meta = {"meter": self.meter.state(), "exact": pipeline.exact, **self._fingerprint()}
+        meta = {"meter": self.meter.state(), "exact": pipeline.exact, **outcome.fingerprint(config)}
         try:
             checkpoint.save(
                 self.run.checkpoints, pipeline.collector.env_steps, pipeline.state(), meta, keep=config.keep_checkpoints
@@ -104,7 +103,7 @@ class Book:
         pipeline, meter, run = self.pipeline, self.meter, self.run
         for reason in found.refused:
             self.note(f"refused {reason}; going on from {found.path.name}")
-        for change in outcome.changes(found.meta, self._fingerprint()):
+        for change in outcome.changes(found.meta, outcome.fingerprint(pipeline.config)):
             self.note(f"not exact: {change}")
         if wrong := pipeline.misfit(found.arrays):
             raise UserError(
@@ -128,12 +127,8 @@ class Book:
                 + (f"; {bent} {goes} on along the schedule of the new one" if bent else "")
             )
 
-    def finish(self, stopped_by: int | None) -> dict[str, Any]:
-        """Evaluate, write weights and summary."""
-        summary = outcome.finish(self.pipeline, self.meter, self.run, self.trace, stopped_by=stopped_by)
+    def finish(self, stopped_by: int | None, **more: Any) -> dict[str, Any]:
+        """Evaluate, write weights and summary. more: what else the summary is to say."""
+        summary = outcome.finish(self.pipeline, self.meter, self.run, self.trace, stopped_by=stopped_by) | more
         self.run.write_summary(summary)
         return summary
-
-    def _fingerprint(self) -> dict[str, Any]:
-        found = outcome.fingerprint(self.pipeline.config)
-        return {**found, "machine": {**found["machine"], **self.extra}}

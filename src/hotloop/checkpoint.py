@@ -94,14 +94,17 @@ def save(folder: Path, env_steps: int, arrays: Mapping[str, np.ndarray], meta: d
     return target
 
 
-def load_latest(folder: Path) -> Checkpoint:
-    """The newest sound checkpoint; `refused` says which newer ones are not, and why."""
+def load_latest(folder: Path, upto: int | None = None) -> Checkpoint:
+    """The newest sound checkpoint, of those up to so many env steps; `refused` says which newer ones are not, and
+    why."""
     try:
         listed = _listed(folder)
     except OSError as why:
         raise UserError(f"no checkpoints in {folder}: {why.strerror}; name the folder of a run") from None
     refused: list[str] = []
-    for _, path in reversed(listed):
+    for (steps, _), path in reversed(listed):
+        if upto is not None and steps > upto:
+            continue
         try:
             arrays, manifest = _read(path)
         except Refused as why:

@@ -37,13 +37,16 @@ HELP = {
   --preset NAME        a preset of the workload (hotloop list)
   --config FILE.toml   options from a file, over the preset and under the flags
   --env-steps N        same as --total-env-steps
+  --seeds N            train N agents at once in this process, seeds --seed … --seed + N - 1, each with a run folder in
+                       that of all (default: runs/WORKLOAD-sFIRSTtoLAST-N)
   --variant NAME --network NAME|module:name --head NAME --sampler NAME    choose parts
   --quiet              nothing but warnings
   --json               quiet, and the summary as one JSON object on the last line of stdout
 """,
     "resume": """hotloop resume RUN [--env-steps N] [--quiet] [--json]
 
-Go on from the newest sound checkpoint of RUN. --env-steps extends the budget.""",
+Go on from the newest sound checkpoint of RUN. --env-steps extends the budget. The folder of several seeds goes on with
+all of them at once; that of one seed inside it goes on with that seed alone.""",
     "eval": """hotloop eval RUN [--episodes N] [--seed N] [--render] [--json]
 
 Greedy episodes with the weights of RUN, on seeds that training never used; mean with 95 % interval.""",
@@ -133,7 +136,8 @@ def _train(args: list[str]) -> int:
         print(HELP["train"] + "\n" + options_help("cartpole", "default", {}))
         return 0
     workload, flags = _positional(args, "train", "WORKLOAD")
-    own = _take(flags, {"run": None, "preset": "default", "config": None, "quiet": False, "json": False, "help": False})
+    own = {"run": None, "preset": "default", "config": None, "quiet": False, "json": False, "help": False, "seeds": "1"}
+    own = _take(flags, own)
     layers = [*_file(own["config"]), _nested(flags)]
     from hotloop import api  # torch takes seconds to import: not before what can be refused without it
     from hotloop.run import RunFolder
@@ -144,8 +148,12 @@ def _train(args: list[str]) -> int:
         print(HELP["train"] + "\n" + options_help(workload, own["preset"], *layers))
         return 0
     config = api.configure(workload, own["preset"], *layers)
-    folder = RunFolder.create(Path(own["run"]) if own["run"] else None, config.workload, config.seed)
-    return _run(config, folder, own)
+    path, count = Path(own["run"]) if own["run"] else None, _count(own, "seeds")
+    if count > 1:
+        from hotloop import seeds
+
+        return _run(seeds.spread(config, count), seeds.SeedsFolder.create(path, config, count), own)
+    return _run(config, RunFolder.create(path, config.workload, config.seed), own)
 
 
 def _resume(args: list[str]) -> int:
@@ -154,10 +162,15 @@ def _resume(args: list[str]) -> int:
     _nothing_left(flags, ["quiet", "json", "env-steps"])
     from hotloop.run import RunFolder
 
+    more = {"total_env_steps": own["env-steps"]} if own["env-steps"] else {}
+    if (Path(path) / "seeds.json").is_file():
+        from hotloop import seeds
+
+        together = seeds.SeedsFolder.open(Path(path))
+        return _run(together.configs(more), together, own, resume=True)
     folder = RunFolder.open(Path(path)).lock()
     from hotloop.config import resolve
 
-    more = {"total_env_steps": own["env-steps"]} if own["env-steps"] else {}
     return _run(resolve(folder.read_config(), more), folder, own, resume=True)
 
 
@@ -165,7 +178,8 @@ def _run(config: Any, folder: Any, own: dict[str, Any], resume: bool = False) ->
     from hotloop import api
     from hotloop.report.console import display
 
-    summary = api.start(config, folder, display(own["quiet"], own["json"]), resume)
+    start = api.start_seeds if isinstance(config, list) else api.start
+    summary = start(config, folder, display(own["quiet"], own["json"]), resume)
     if own["json"]:
         from hotloop.run import strict_json
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from hotloop import matmul
 from hotloop.collect import act
+from hotloop.collect import workers as worker_processes
 from hotloop.core import discover, toml
 from hotloop.core.errors import UserError
 from hotloop.core.options import from_dict, option, shown, to_dict
@@ -36,7 +37,7 @@ class TrainConfig:
     seed: int = option(0, "all random streams follow from it", ge=0, le=2**63 - 1)
     total_env_steps: int = option(200_000, "budget, rounded up to whole cycles", ge=1)
     lanes: int = option(16, "copies of the environment stepped together", ge=1)
-    workers: int = option(0, "processes that step the environments; 0: this one (mario: one per core)", ge=0)
+    workers: int = option(0, "processes that collect, each some of the lanes; 0: this one (see collect)", ge=0)
     samples_per_step: float = option(8.0, "samples replayed per env step = updates × batch / env steps", gt=0)
     cycle_steps: int = option(
         0, "batched steps per cycle; 0: chosen so that a cycle pays for whole updates", ge=0, le=LONGEST_CYCLE
@@ -58,6 +59,7 @@ class TrainConfig:
     variant: dict[str, Any] = _group("name and options of the variant of DQN")
     sampler: dict[str, Any] = _group("name and options of what chooses the transitions to learn from")
     explore: act.Options = act.Options()
+    collect: worker_processes.Options = worker_processes.Options()
     replay: plan.Options = plan.Options()
     learner: learner.Options = learner.Options()
 
@@ -207,6 +209,11 @@ def _check_consistent(config: TrainConfig) -> None:
     batch, capacity = config.learner.samples_per_update, config.replay.capacity
     if batch > capacity:
         raise UserError(f"{_batch_of(config)} is more than replay.capacity = {capacity}; lower one, raise the other")
+    if config.sampler["name"] == "combined" and config.samples_per_step <= 1:
+        raise UserError(
+            "sampler.name = combined learns from each new transition at once, for which samples_per_step = "
+            f"{config.samples_per_step:g} leaves no room; raise it above 1, or choose --sampler uniform"
+        )
     if config.workers and config.lanes % config.workers:
         fewer = max(w for w in range(1, min(config.workers, config.lanes) + 1) if config.lanes % w == 0)
         more = -(-config.lanes // config.workers) * config.workers

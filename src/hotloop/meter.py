@@ -30,6 +30,7 @@ class Meter:
         self.paused: dict[str, float] = {}  # what else the run spent time on -> seconds
         self._clock = clock
         self._started = clock()
+        self._ended: int | None = None
         self._paused_ns = 0
         self._sums = np.zeros(len(STATS))  # of what was applied since the last row; the last column counts
         self._finished: list[Finished] = []  # not yet among the recent ones
@@ -45,7 +46,11 @@ class Meter:
 
     def now(self) -> int:
         """Training time in ns, pauses left out."""
-        return self._clock() - self._started - self._paused_ns
+        return (self._ended or self._clock()) - self._started - self._paused_ns
+
+    def end(self) -> None:
+        """What comes after is not training. Pauses that begin after it count for themselves only."""
+        self._ended = self._clock()
 
     def pause(self, what: str) -> _Pause:
         return _Pause(self, what)
@@ -174,5 +179,6 @@ class _Pause:
 
     def __exit__(self, *error: object) -> None:
         ns = self.meter._clock() - self.entered
-        self.meter._paused_ns += ns
+        if self.meter._ended is None:
+            self.meter._paused_ns += ns
         self.meter.paused[self.what] = self.meter.paused.get(self.what, 0.0) + ns / 1e9

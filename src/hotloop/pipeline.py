@@ -17,12 +17,14 @@ from hotloop import aot
 from hotloop.collect.collector import Collector
 from hotloop.collect.forward import forward_program
 from hotloop.collect.inline import Inline
+from hotloop.collect.workers import Recipe, Workers, Zygote
 from hotloop.config import Cycle, TrainConfig, cycle_of, learning_from
 from hotloop.core import discover, random
 from hotloop.core.clock import process_age_s
 from hotloop.core.errors import UserError
+from hotloop.core.options import to_dict
 from hotloop.core.schema import new_block
-from hotloop.core.types import Arrays, Block, EnvSpec
+from hotloop.core.types import Arrays, BatchedEnv, Block, EnvSpec
 from hotloop.learn.learner import Learner
 from hotloop.learn.variants import _base as variants
 from hotloop.networks._build import QNetwork, build
@@ -135,7 +137,6 @@ class Pipeline:
         if not self.collector.set_state(of("collector")):
             self.store.cut()  # the lanes begin new episodes, and no transition may cross into them
             self.sampler.written(self.store.window())
-        self.collector.publish(self.learner.params)
 
     def _parts(self) -> dict[str, Any]:
         """All that has a state."""
@@ -181,7 +182,6 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
     """Plan, refuse, allocate, compile and warm: nothing of this is left to the first step."""
     torch.set_num_threads(config.threads)
     seconds: dict[str, float] = {}
-    cycle = cycle_of(config)
     with _timed(seconds, "environment"):
         spec = config.world().spec()
     with _timed(seconds, "replay"):
@@ -189,8 +189,26 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
         store = Store(spec, config.replay, config.lanes, config.learner.gamma)
         sampler = _sampler(config, store)
     with _timed(seconds, "lanes"):
-        env = config.world().make(config.lanes, workers=config.workers)
-        spec = env.spec
+        # A zygote takes as long to load as this process to compile, so it begins before.
+        made = Zygote(aot.cache_folder()) if config.workers else config.world().make(config.lanes)
+    try:
+        return _built(config, spec if isinstance(made, Zygote) else made.spec, store, sampler, made, seconds, trace)
+    except BaseException:
+        made.close()
+        raise
+
+
+def _built(
+    config: TrainConfig,
+    spec: EnvSpec,
+    store: Store,
+    sampler: samplers.Sampler,
+    made: BatchedEnv | Zygote,
+    seconds: dict[str, float],
+    trace: Trace,
+) -> Pipeline:
+    """What depends on the lanes. made: them, or the process that will make them."""
+    cycle = cycle_of(config)
     with _timed(seconds, "compile"):
         network = build_network(config, spec)
         mark = fingerprint(config, spec, network)
@@ -210,15 +228,33 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
             threads=config.threads,
             seed=config.seed,
         )
-    collector = Inline(
-        env, forward, config.explore, steps=cycle.steps, seed=config.seed, trace=trace, noise=learner.noise
-    )
-    collector.publish(learner.params)
+    collector: Collector
+    if isinstance(made, Zygote):
+        with _timed(seconds, "workers"):
+            collector = _workers(config, spec, made, network, mark, learner.params.numel(), trace)
+    else:
+        collector = Inline(
+            made, forward, config.explore, steps=cycle.steps, seed=config.seed, trace=trace, noise=learner.noise
+        )
     notes = list(dict.fromkeys(p.note for p in (forward, learner.program) if p.note))
     pipeline = Pipeline(config, cycle, spec, collector, store, sampler, learner, forward, trace, seconds, notes)
     with _timed(seconds, "warm-up"):
         _warm(pipeline)
     return pipeline
+
+
+def _workers(
+    config: TrainConfig, spec: EnvSpec, zygote: Zygote, network: QNetwork, mark: str, params: int, trace: Trace
+) -> Workers:
+    """params: P"""
+    # Theirs has one thread. It is compiled here, and they find it.
+    forward = build_forward(replace(config, threads=1), spec, copy.deepcopy(network), mark)
+    steps = cycle_of(config).steps
+    of = {"config": to_dict(config), "compile": forward.origin != "eager", "steps": steps}
+    return Workers(
+        zygote, Recipe("hotloop.acting:acting", spec, of), config.collect, workers=config.workers, lanes=config.lanes,
+        steps=steps, params=params, seed=config.seed, trace=trace,
+    )  # fmt: skip
 
 
 def _sampler(config: TrainConfig, store: Store) -> samplers.Sampler:
@@ -268,7 +304,7 @@ def _warm(pipeline: Pipeline) -> None:
             flags.fill(False)
         if block.mask is not None:
             block.mask.fill(True)
-    pipeline.collector.warm()
+    pipeline.collector.warm(learner.params)
     scratch_store = Store(spec, replace(config.replay, capacity=64 + 4 * config.replay.n_step), 1, config.learner.gamma)
     sampler, slots = _sampler(config, scratch_store), pipeline._slots
     for _ in range(16):

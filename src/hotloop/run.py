@@ -50,7 +50,7 @@ class RunFolder:
         """A folder for a new run: the one named, or the next free one of runs/<workload>-s<seed>-<n>."""
         try:
             if path is None:
-                path = _next_free(workload, seed)
+                path = next_free(workload, seed)
             else:
                 os.makedirs(path, exist_ok=True)
             _sync(Path(path).resolve().parent)
@@ -139,14 +139,14 @@ class RunFolder:
         return self.path / "report.html"
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        _publish(self.path / CONFIG, toml.dumps(config))
+        publish(self.path / CONFIG, toml.dumps(config))
 
     def read_config(self) -> dict[str, Any]:
         """The resolved config, None spelled "none" (core.options reads it so)."""
         return _parsed(self.path / CONFIG, tomllib.loads)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        _publish(self.path / SUMMARY, strict_json(summary, indent=2) + "\n")
+        publish(self.path / SUMMARY, strict_json(summary, indent=2) + "\n")
 
     def read_summary(self) -> dict[str, Any]:
         return _parsed(self.path / SUMMARY, json.loads)
@@ -174,7 +174,7 @@ class RunFolder:
             if self._metrics is not None:
                 os.close(self._metrics)
                 self._metrics = None
-            _publish(self.path / METRICS, "".join(kept))
+            publish(self.path / METRICS, "".join(kept))
 
 
 def strict_json(value: Any, indent: int | None = None) -> str:
@@ -259,7 +259,7 @@ def _scalars(row: Row, prefix: str = "") -> Iterator[tuple[str, float]]:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def _next_free(workload: str, seed: int) -> Path:
+def next_free(workload: str, seed: int | str) -> Path:
     """Numbered, since a wall clock may stand still or go back. Two that start at once take two numbers."""
     name = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', workload).strip('-.') or 'run'}-s{seed}-"
     RUNS.mkdir(exist_ok=True)
@@ -274,7 +274,7 @@ def _next_free(workload: str, seed: int) -> Path:
         return RUNS / f"{name}{n}"
 
 
-def _publish(path: Path, text: str) -> None:
+def publish(path: Path, text: str) -> None:
     """Replace a file whole: a reader, or a crash, meets the old text or the new one."""
     temporary = path.with_name(f".writing-{path.name}")
     try:

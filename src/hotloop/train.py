@@ -41,6 +41,8 @@ def train(config: TrainConfig, run: RunFolder, display: Display, resume: bool = 
             try:
                 loop(config, pipeline, beside, stop, book, trace)
             except NothingLeft as why:
+                for text in pipeline.collector.said():
+                    book.note(text)
                 book.save()
                 raise NothingLeft(f"{why}; checkpoint saved, go on with: hotloop resume {run.path}") from None
             except NotFinite as why:
@@ -79,6 +81,7 @@ def loop(
     collector, learner = pipeline.collector, pipeline.learner
     update, wait, commit = trace.section("update"), trace.section("wait"), trace.section("commit")
     while collector.env_steps < config.total_env_steps and not stop.asked:
+        collector.publish(learner.params)
         learns, updates = pipeline.learning(collector.env_steps), None
         if learns and config.overlap:
             updates = pipeline.begin_updates()
@@ -105,7 +108,6 @@ def loop(
         if _due(config.checkpoint_every_env_steps, env_steps, pipeline) and env_steps < config.total_env_steps:
             with book.pause("checkpoint"):
                 book.save()
-        collector.publish(learner.params)
 
 
 def _due(every: int, env_steps: int, pipeline: Pipeline) -> bool:

@@ -21,7 +21,7 @@ class NothingLeft(UserError):
 
 
 class Collector(Protocol):
-    """One cycle is `next_block()`, then `publish()`. Everything may be asked between the two calls."""
+    """A cycle is `publish()`, then `next_block()`."""
 
     env_steps: int  # collected so far
     finished: Finished | None  # episodes that ended in the newest block
@@ -36,17 +36,17 @@ class Collector(Protocol):
         ...
 
     def publish(self, weights: Tensor) -> None:
-        """[P] to act with from the next block on. Ends a cycle: who collects beside this process may begin the next.
-        The tensor is never written to again."""
+        """[P] to act with from the next block on, which who collects beside this process may begin at once. The tensor
+        is never written to again."""
         ...
 
-    def warm(self) -> None:
-        """Return when step 1 would be as fast as all others."""
+    def warm(self, weights: Tensor) -> None:
+        """Return when step 1 would be as fast as all others. Changes nothing."""
         ...
 
     def state(self) -> Arrays:
         """Everything a later block depends on, the weights apart, the same for every collector; "counters" alone where
-        it cannot be had. Asked for between next_block and publish."""
+        it cannot be had. To be asked for after next_block and before publish."""
         ...
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> bool:

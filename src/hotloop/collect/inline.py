@@ -125,9 +125,9 @@ class Inline:
         actions = self.env.spec.num_actions
         act.choose(self.explore, self._powers, self._keys, self.env_steps, step, values, mask, masked, actions, out)
 
-    def warm(self) -> None:
-        """Run the network once for this number of lanes. Changes nothing."""
-        self._forward.call([self._weights, *self._noise.at(0), *self._inputs[0]])
+    def warm(self, weights: Tensor) -> None:
+        """Run the network once for this number of lanes."""
+        self._forward.call([weights, *self._noise.at(0), *self._inputs[0]])
 
     def state(self) -> Arrays:
         """Everything a later block depends on, the weights apart."""

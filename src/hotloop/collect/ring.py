@@ -26,7 +26,7 @@ from hotloop.core.jit import kernel
 #     write block and header of w                     read block and header of r
 #     WRITE = w + 1                  (2: release)     READ = r + 1                   (4: release)
 #
-# What breaks without each (tests/collect/model.py takes them away one at a time, and finds it):
+# What breaks without each (tests/collect/test_protocols.py takes them away one at a time, and finds it):
 #   2  The count may be seen before the block is: the trainer reads a block that is half the one before. On x86 stores
 #      are seen in order and a compiler's whim would be needed; an ARM core does it by itself.
 #   3  The trainer may read the block before it looks at the count, and so one that had not been written yet.
@@ -57,7 +57,7 @@ _CONTROL = 64  # words; what different processes write lies two cache lines apar
 # Words of a header: which record, from which start of the worker, what it holds, and all counts up to and with it.
 _SEQ, _EPOCH, _ENV_STEPS, _VERSION, _STALENESS, _PRODUCED, _PUBLISHED, _DROPPED, _LOST, _NOTES = range(10)
 NOTES = 7  # words of a header that are the caller's
-_HEADER = _NOTES + NOTES + 7
+_HEADER = _NOTES + NOTES  # two cache lines
 _LINE = 64
 _SLICE_NS = 100_000_000  # the longest sleep in compiled code; between two of them Python looks after signals
 

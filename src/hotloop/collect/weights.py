@@ -14,22 +14,25 @@ from hotloop.core.jit import kernel
 # completed last. The writer always takes the other one, so what LATEST points to lies still.
 #
 #     learner                                         worker
-#     b = the buffer that LATEST does not mean        b = the buffer that LATEST means   (4: acquire)
-#     SEQUENCE[b] = the next odd number               s = SEQUENCE[b]; odd: once more    (5: acquire)
+#     b = the buffer that LATEST does not mean        b = the buffer that LATEST means
+#     SEQUENCE[b] = the next odd number               s = SEQUENCE[b]; odd: once more    (4: acquire)
 #     fence                          (1: release)     read version and numbers of b
-#     write version and numbers of b                  fence                              (6: acquire)
+#     write version and numbers of b                  fence                              (5: acquire)
 #     SEQUENCE[b] += 1               (2: release)     SEQUENCE[b] is not s: once more
 #     LATEST = version and b         (3: release)     take them
 #
-# What breaks without each (tests/collect/model.py takes them away one at a time, and finds it):
+# What breaks without each (tests/collect/test_protocols.py takes them away one at a time, and finds it):
 #   1  The new numbers may be seen before the odd sequence is, and a reader that finds the old even one twice takes a
 #      mixture. A release *store* does not help: it orders what comes before it, and the numbers come after.
 #   2  The even sequence may be seen before the numbers are.
-#   3, 4  LATEST may be seen before what it points to is: the buffer is found odd, or as it was two versions ago, and a
-#      worker goes back to weights that are older than what it was told.
-#   5  The numbers may be read before the sequence is, and 6: after it was read again. An acquire *load* of the second
+#   3  LATEST may be seen before what it points to is complete. The reader finds that out, and tries again until it is:
+#      it waits for the learner.
+#   4  The numbers may be read before the sequence is, and 5: after it was read again. An acquire *load* of the second
 #      sequence does not help: it orders what comes after it (Boehm, "Can seqlocks get along with programming language
 #      memory models?", 2012).
+# LATEST is loaded without any order: it is a hint where to look, and 5 holds for it too. Whoever saw it and then finds
+# the sequence that its buffer had two versions ago sees that it is another by now.
+#
 # The numbers themselves are loaded and stored as relaxed atomics: reading them while they are written is a race, which
 # is allowed for atomics only, and their mixture is thrown away.
 #
@@ -126,7 +129,7 @@ def _newest(words):
 def _read(words, buffers, out, newer_than):
     """-> the version that was copied, or newer_than."""
     for _ in range(_TRIES):
-        latest = atomic.load_acquire(words, LATEST)
+        latest = atomic.load_relaxed(words, LATEST)
         if latest // 2 - 1 <= newer_than:
             return newer_than
         b = latest & 1

@@ -57,6 +57,16 @@ def store_release(typing_context, words, i, value):
 
 
 @intrinsic
+def fetch_add(typing_context, words, i, value):
+    """words[i] before `value` was added to it, int64: of several threads that add, each gets another number."""
+
+    def generate(context, builder, signature, args):
+        return builder.atomic_rmw("add", _pointer(context, builder, signature, args), args[2], "acq_rel")
+
+    return types.int64(words, types.intp, types.int64), generate
+
+
+@intrinsic
 def load_relaxed(typing_context, words, i):
     """words[i], whole: never half of one store and half of another. Says nothing about other words."""
 

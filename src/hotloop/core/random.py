@@ -8,7 +8,7 @@ import numpy as np
 from hotloop.core.jit import kernel
 
 # Streams keep purposes apart that share a seed. A new purpose takes a new number; numbers are never reused.
-ENV, EXPLORE, SAMPLE, NETWORK, EVALUATE, POLICY, DRAWS, NOISE, ACTING_NOISE = range(1, 10)
+ENV, EXPLORE, SAMPLE, NETWORK, EVALUATE, POLICY, DRAWS, NOISE, ACTING_NOISE, HINDSIGHT = range(1, 11)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _M1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -23,6 +23,7 @@ import numpy as np
 
 from hotloop.core.errors import UserError
 from hotloop.core.options import from_dict, to_dict
+from hotloop.core.packing import packed, unpacked
 from hotloop.core.schema import new_steps
 from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Steps
 from hotloop.envs._lanes import restore
@@ -86,21 +87,6 @@ def _rows(steps: Steps, first: int, last: int) -> Steps:
         mask=None if steps.mask is None else steps.mask[rows],
         final_mask=None if steps.final_mask is None else steps.final_mask[rows],
     )
-
-
-def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Arrays as a line that says what they are, and their bytes."""
-    head = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
-    return json.dumps(head).encode() + b"\n" + b"".join(np.ascontiguousarray(a).tobytes() for a in arrays.values())
-
-
-def _unpacked(message: bytes) -> Arrays:
-    head, _, data = message.partition(b"\n")
-    arrays, at = {}, 0
-    for name, kind, shape in json.loads(head):
-        array = np.frombuffer(data, kind, int(np.prod(shape, dtype=np.int64)), at).reshape(shape)
-        arrays[name], at = array.copy(), at + array.nbytes
-    return arrays
 
 
 # --- the side that asks ----------------------------------------------------------------------------------------------
@@ -187,21 +173,21 @@ class Spread:
                 out.final_mask[ended] = steps.final_mask[ended]
 
     def state(self) -> Arrays:
-        parts = [_unpacked(answer) for answer in self._ask([STATE] * len(self._sockets))]
+        parts = [unpacked(answer) for answer in self._ask([STATE] * len(self._sockets))]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> None:
         whole = self.state()
         restore(whole, state)  # refused here, before any process has taken its part
         edges = zip(self._edges, self._edges[1:], strict=False)
-        self._ask([SET_STATE + _packed({k: v[a:b] for k, v in whole.items()}) for a, b in edges])
+        self._ask([SET_STATE + packed({k: v[a:b] for k, v in whole.items()}) for a, b in edges])
 
     def render(self, lane: int = 0) -> str:
         return self._of_lane(RENDER, lane).decode()
 
     def picture(self, lane: int = 0) -> np.ndarray:
         """One lane in colour, uint8 [H, W, 3]."""
-        return _unpacked(self._of_lane(PICTURE, lane))["picture"]
+        return unpacked(self._of_lane(PICTURE, lane))["picture"]
 
     def _of_lane(self, question: bytes, lane: int) -> bytes:
         k = next(k for k, edge in enumerate(self._edges[1:]) if lane < edge)
@@ -274,10 +260,10 @@ def _made(told: dict[str, Any], memory: int) -> tuple[BatchedEnv, dict[bytes, Ca
     return env, {
         STEP: lambda _: nothing(env.step, chosen, out),
         RESET: lambda seed: nothing(env.reset, int(seed), out),
-        STATE: lambda _: _packed(env.state()),
-        SET_STATE: lambda state: nothing(env.set_state, _unpacked(state)),
+        STATE: lambda _: packed(env.state()),
+        SET_STATE: lambda state: nothing(env.set_state, unpacked(state)),
         RENDER: lambda lane: env.render(int(lane)).encode(),
-        PICTURE: lambda lane: _packed({"picture": env.picture(int(lane))}),
+        PICTURE: lambda lane: packed({"picture": env.picture(int(lane))}),
     }
 
 

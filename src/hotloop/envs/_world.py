@@ -33,15 +33,13 @@ class World:
     def spec(self) -> EnvSpec:
         return self.module.spec(self.options)
 
-    def make(self, lanes: int, first_lane: int = 0, workers: int = 0) -> BatchedEnv:
-        """workers: processes that step the lanes, each some of them; 0: as the world does it by itself."""
-        if not workers:
-            return self.module.make(self.options, lanes, first_lane)
-        from hotloop.envs._processes import Spread  # here: listing worlds must not import the compiler
+    def make(self, lanes: int, first_lane: int = 0) -> BatchedEnv:
+        return self.module.make(self.options, lanes, first_lane)
 
+    def alone(self) -> World:
+        """The world as one of several processes steps it: with one thread, and no processes of its own."""
         once = {name: 1 for name in ("processes", "threads") if hasattr(self.options, name)}
-        options = replace(self.options, **once)
-        return Spread(self.module.__name__, options, lanes, first_lane, workers)
+        return replace(self, options=replace(self.options, **once))
 
     def judged(self) -> World:
         """The world as an evaluation plays it."""

@@ -125,14 +125,17 @@ def display(quiet: bool, json: bool) -> Quiet | Lines | Live:
 def opening(pipeline: Any, env_steps: int) -> list[str]:
     """What is about to run, before step 1."""
     config, cycle = pipeline.config, pipeline.cycle
+    every = getattr(pipeline, "pipelines", [pipeline])  # several where several seeds are trained at once
+    store, program, last = every[0].store, every[0].learner.program, every[-1].config.seed
+    seeds = f"seed {config.seed}" if len(every) == 1 else f"each of {len(every)} seeds, {config.seed} to {last}"
     warm = " · ".join(f"{name} {seconds:.2f} s" for name, seconds in pipeline.warm_seconds.items())
     origin = {"cache": "from the cache", "compiled": "compiled, and cached for the next start", "eager": "eager"}
     lines = [
         f"{config.workload}: {config.lanes} lanes, {config.total_env_steps:,} env steps, "
         f"{config.samples_per_step:g} samples per step ({cycle.updates} updates of {config.learner.samples_per_update} "
-        f"per cycle of {cycle.steps} × {config.lanes} env steps), seed {config.seed}",
-        f"replay: {pipeline.store.plan.total / 2**20:.1f} MiB for {pipeline.store.plan.capacity:,} transitions",
-        f"warm-up: {warm} (update {origin[pipeline.learner.program.origin]})",
+        f"per cycle of {cycle.steps} × {config.lanes} env steps), {seeds}",
+        f"replay: {store.plan.total * len(every) / 2**20:.1f} MiB for {store.plan.capacity * len(every):,} transitions",
+        f"warm-up: {warm} (update {origin[program.origin]})",
     ]
     if env_steps:
         lines.append(f"resumed at {env_steps:,} env steps")
@@ -143,8 +146,9 @@ def opening(pipeline: Any, env_steps: int) -> list[str]:
 
 def cells(row: Mapping[str, Any], total: int, measures: Sequence[str]) -> list[tuple[str, str]]:
     """One row of metrics as pairs of name and text."""
+    agents = row.get("agents", 1)
     out = [
-        ("env steps", f"{row['env_steps']:,}" + (f" / {total:,}" if total else "")),
+        ("env steps", f"{row['env_steps']:,}" + (f" / {total:,}" if total else "") + (" each" if agents > 1 else "")),
         ("env steps/s", f"{row['env_steps_per_s']:,.0f}"),
         ("samples per step", f"{row['samples_per_step']:g}"),
         ("updates", f"{row['updates']:,}"),
@@ -152,9 +156,10 @@ def cells(row: Mapping[str, Any], total: int, measures: Sequence[str]) -> list[t
     ]
     for key, name in (("loss", "loss"), ("q", "Q"), ("return_mean", "return"), ("eval_return_mean", "greedy return")):
         if row.get(key) is not None:
-            out.append((name, f"{row[key]:.4g}"))
+            spread = f" [{row[f'{key}_range'][0]:.4g}, {row[f'{key}_range'][1]:.4g}]" if f"{key}_range" in row else ""
+            out.append((name, f"{row[key]:.4g}{spread}"))
     out += [(name, f"{row[name]:.3g}") for name in measures if row.get(name) is not None]
-    left = (total - row["env_steps"]) / row["env_steps_per_s"] if total and row["env_steps_per_s"] > 0 else 0
+    left = (total - row["env_steps"]) * agents / row["env_steps_per_s"] if total and row["env_steps_per_s"] > 0 else 0
     return [*out, ("left", f"{left:.0f} s")] if left > 0 else out
 
 
@@ -179,6 +184,8 @@ def shares(trace: Any) -> str:
 
 def closing(summary: Mapping[str, Any]) -> list[str]:
     """What it came to, and where it is."""
+    if "agents" in summary:
+        return _closing_seeds(summary)
     low, high = summary["return_ci"]
     speed = summary["env_steps_per_s"]
     lines = [
@@ -203,4 +210,29 @@ def closing(summary: Mapping[str, Any]) -> list[str]:
         *([f"report   {summary['run']}/{summary['report']}"] if summary["report"] else []),
         f"trace    {summary['run']}/trace.json (open in ui.perfetto.dev)",
         f"weights  {summary['run']}/weights.safetensors",
+    ]
+
+
+def _closing_seeds(summary: Mapping[str, Any]) -> list[str]:
+    """Of several seeds trained at once."""
+    agents, speed, run = summary["agents"], summary["env_steps_per_s"], summary["run"]
+    low, high = summary["return_ci"]
+    lines = [
+        f"{len(agents)} seeds, {summary['env_steps']:,} env steps, {summary['updates']:,} updates of "
+        f"{summary['batch']} ({summary['samples_per_step']:g} samples per step) in {summary['train_s']:.1f} s"
+        + (f": {speed:,.0f} env steps/s while learning, all together" if speed else ""),
+        f"greedy return, mean {summary['return_mean']:.2f}, interquartile mean "
+        f"{summary['return_interquartile_mean']:.2f} [{low:.2f}, {high:.2f}] over seeds, "
+        f"from {summary['return_min']:.2f} to {summary['return_max']:.2f}",
+        "by seed: " + "  ".join(f"{a['seed']}: {a['return_mean']:.4g}" for a in agents),
+    ]
+    if summary["refused_updates"]:
+        lines.append(f"{summary['refused_updates']} updates refused: loss or gradient was not finite")
+    if summary["stopped_by_signal"]:
+        lines.append(f"stopped by a signal; checkpoints saved, go on with: hotloop resume {run}")
+    return [
+        *lines,
+        f"runs     {run}/s{agents[0]['seed']} … s{agents[-1]['seed']}",
+        *([f"report   {run}/{summary['report']}"] if summary["report"] else []),
+        f"trace    {run}/trace.json (open in ui.perfetto.dev)",
     ]

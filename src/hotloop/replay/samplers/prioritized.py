@@ -63,7 +63,8 @@ class _Prioritized:
         self._chosen = window
         beta = self.beta((window.first + window.count) * window.lanes)
         targets, nodes = self._scratch(slots.size)
-        _choose(self._tree, self.lanes, self.slots_per_lane, beta, seed, update, targets, nodes, slots, weight)
+        _choose(self._tree, self.lanes, self.slots_per_lane, seed, update, targets, nodes, slots, weight)
+        np.power(weight, np.float32(beta), out=weight)  # NumPy has it for whole vectors
 
     def beta(self, env_steps: int) -> float:
         """After so many env steps. They are counted in the replay: those whose return is not yet known are not in."""
@@ -127,12 +128,13 @@ class _Prioritized:
 
 
 @kernel
-def _choose(tree, lanes, slots_per_lane, beta, seed, update, targets, nodes, slots, weight):
+def _choose(tree, lanes, slots_per_lane, seed, update, targets, nodes, slots, weight):
     """The sum is cut into B equal parts, and one transition is drawn from each: row by row for all U at once, part by
     part, since neighbouring draws then go down the same branches.
 
-    Weights are (1 / (N P)) ^ beta over the largest of their batch, so N and the sum cancel. The largest of the whole
-    replay would need a tree of its own, and would let one transition of tiny priority shrink every update."""
+    Weights are (1 / (N P)) ^ beta over the largest of their batch, so N and the sum cancel: `weight` becomes what is
+    to be raised to beta. The largest of the whole replay would need a tree of its own, and would let one transition of
+    tiny priority shrink every update."""
     key, leaves = stream_key(seed, SAMPLE, 0), tree.shape[0] // 2
     updates, size = slots.shape
     for b in range(size):
@@ -147,7 +149,7 @@ def _choose(tree, lanes, slots_per_lane, beta, seed, update, targets, nodes, slo
             node = nodes[b * updates + u]
             position = (node - leaves) // lanes
             slots[u, b] = (node - leaves - position * lanes) * slots_per_lane + position
-            weight[u, b] = (least / tree[node]) ** beta
+            weight[u, b] = least / tree[node]
 
 
 @kernel
