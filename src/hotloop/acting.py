@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from hotloop.collect._worker import Make
 from hotloop.collect.inline import Inline, Share
 from hotloop.config import TrainConfig
 from hotloop.core.options import from_dict
-from hotloop.core.types import EnvSpec
+from hotloop.core.types import Arrays, EnvSpec, Steps
 from hotloop.networks._flat import initial, layout_of
 from hotloop.pipeline import build_forward, build_network, fingerprint
 from hotloop.trace import Trace
@@ -30,9 +32,36 @@ def acting(spec: EnvSpec, of: Mapping[str, Any]) -> Make:
             steps=of["steps"], seed=config.seed, trace=trace, share=share, noise=noise,
         )  # fmt: skip
 
-    if world.native:
-        explore, env = replace(config.explore, start=0.5, end=0.5), world.make(1)
-        scratch = Inline(env, forward, explore, steps=2, seed=0, trace=Trace(16), noise=noise)
-        scratch.publish(initial(network))
-        scratch.next_block()
+    explore, env = replace(config.explore, start=0.5, end=0.5), world.make(1) if world.native else StandIn(spec)
+    scratch = Inline(env, forward, explore, steps=2, seed=0, trace=Trace(16), noise=noise)
+    scratch.publish(initial(network))
+    scratch.next_block()
     return make
+
+
+class StandIn:
+    """One lane in which nothing happens, in place of an environment that is not ours."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self.spec, self.lanes = spec, 1
+
+    def reset(self, seed: int, out: Steps) -> None:
+        for array in out.obs.values():
+            array.fill(0)
+        if out.mask is not None:
+            out.mask.fill(True)
+
+    def step(self, actions: np.ndarray, out: Steps) -> None:
+        self.reset(0, out)
+        for array in (out.reward, out.terminated, out.truncated):
+            array.fill(0)
+
+    def state(self) -> Arrays:
+        return {}
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> None: ...
+
+    def render(self, lane: int = 0) -> str:
+        return ""
+
+    def close(self) -> None: ...

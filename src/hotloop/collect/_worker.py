@@ -38,7 +38,7 @@ BUSY, RESTING = 0, 1  # RESTING: waits for the trainer, so it does not hang
 FOREVER = 1 << 62  # blocks
 _LOOK_S = 0.1  # how often a worker whose ring is full looks whether the trainer is still there
 
-# Where a test has a worker kill itself, at the n-th pass of its first starts: HOTLOOP_WORKER_FAULT=point:n:starts
+# Where a test may have a worker kill itself: (point, n), at the n-th pass.
 POINTS = ("born", "ready", "told", "stepped", "filled", "claimed", "half copied", "copied", "published")
 
 
@@ -65,6 +65,18 @@ def words_bytes(lanes: int) -> int:
 def sizes(spec: EnvSpec, steps: int, lanes: int, blocks: int) -> dict[str, int]:
     """Parts of the memory that a worker and the trainer share."""
     return {"ring": rings.bytes_for(block_bytes(spec, steps, lanes), blocks), "words": words_bytes(lanes)}
+
+
+def rehearse() -> None:
+    """Load every kernel of rings and weights, so that those who are forked from this process need not."""
+    ring = rings.Ring(np.zeros(rings.bytes_for(64, 2), np.uint8), 64, 2)
+    ring.take_over(0)
+    ring.claim(0.0)
+    ring.made(1)
+    ring.publish(1, 0)
+    box = weights.Weights(np.zeros(weights.bytes_for(1), np.uint8), 1)
+    box.publish(np.zeros(1, np.float32), 0)
+    box.read(np.zeros(1, np.float32))
 
 
 def live(make: Make, spec: EnvSpec, told: dict[str, Any], descriptors: dict[str, int]) -> int:
@@ -110,7 +122,7 @@ class _Worker:
         self.control, self.spec, self.drops = control, spec, told["drops"]
         self.steps, self.lanes, self.wanted = told["steps"], told["lanes"], 0
         self._first_lane, self._games = told["first_lane"], told["games"]
-        self._fault = _fault(told["epoch"])
+        self._fault = told["fault"]
         self._passed = 0
         size = block_bytes(spec, self.steps, self.lanes)
         memory = attached(descriptors["memory"], sizes(spec, self.steps, self.lanes, told["blocks"])).parts
@@ -237,11 +249,3 @@ class _Worker:
                 f"{self.spec.name}: {what}, which nothing can be learnt from (lane {self._first_lane + lane}, "
                 f"step {step}, seed {self._games}, action {block.action[t, lane]})"
             )
-
-
-def _fault(epoch: int) -> tuple[str, int] | None:
-    point, _, rest = os.environ.get("HOTLOOP_WORKER_FAULT", "").partition(":")
-    if not point:
-        return None
-    number, starts = map(int, rest.split(":"))
-    return (point, number) if epoch < starts else None

@@ -112,6 +112,7 @@ class Seat:
     words: np.ndarray  # int64, see _worker.py
     status: Literal["away", "born", "works", "given up"] = "away"
     epoch: int = -1  # which start of it, from 0
+    pid: int = 0
     wanted: int = 0  # blocks that it shall have put into the ring in all
     control: Connection | None = None
     last_words: int = -1  # a descriptor
@@ -176,6 +177,7 @@ class Crew:
         self.zygote.say({"fork": told}, [theirs.fileno(), seat.segment.descriptor, weights, seat.last_words])
         theirs.close()
         seat.control = Connection(ours.detach())
+        seat.pid = 0
         seat.status, seat.fault, seat.hung, seat.killed_at = "born", None, False, 0.0
         seat.beat, seat.still_s, seat.began = -1, 0.0, seat.published
         seat.words[DOING] = _worker.BUSY
@@ -210,7 +212,11 @@ class Crew:
         # After this process itself was held up, nobody is to blame for more than one look.
         passed, self._looked = min(now - self._looked, 0.25), now
         while (said := self.zygote.hear()) is not None:
-            if "ended" in said:
+            if "forked" in said:
+                number, epoch, pid = said["forked"]
+                if self.seats[number].epoch == epoch:
+                    self.seats[number].pid = pid
+            elif "ended" in said:
                 number, epoch, code = said["ended"]
                 if self.seats[number].epoch == epoch:
                     self._ended(self.seats[number], code, now)

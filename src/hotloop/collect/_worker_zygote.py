@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import importlib
 import json
 import os
@@ -109,6 +110,9 @@ class Zygote:
             module, _, name = told["factory"].partition(":")
             self.spec = spec_of(told["spec"])
             self.make = getattr(importlib.import_module(module), name)(self.spec, told["of"])
+            _worker.rehearse()
+            gc.collect()
+            gc.freeze()  # what is never looked at stays shared
         except UserError as why:
             return self._say(refused=str(why))
         except BaseException:

@@ -110,6 +110,7 @@ class Workers:
         self._batched_before = [0] * workers  # batched steps of each seat before this process
         self._granted = False  # whether workers have been told to collect, and may be at it
         self._acting: np.ndarray | None = None  # what workers act with, where not with the newest weights
+        self.faults: list[tuple[str, int]] = []  # for tests: where the workers that are started next end
         self._turn = 0  # the seat that is looked at first (free)
         self._damaged: set[int] = set()  # seats whose ring holds nonsense
         self._collected_here = 0  # env steps
@@ -264,13 +265,14 @@ class Workers:
             self._episodes[k] = Episodes(self._share)  # those under way will never end
         finished = self._episodes[k].add(block)
         finished = dataclasses.replace(finished, lanes=finished.lanes + lanes.start)
-        seat.ring.release()
+        ends = np.nonzero(block.terminated | block.truncated)[0]
+        seat.ring.release()  # nothing of the slot is looked at from here on
         self._last[k] = header
         self._holds[place] = (k, header)
         self._stored[k] += header.env_steps
         self._staleness.append(header.staleness)
         self._collecting.record(self._tracks[k], *header.notes[:2])
-        return finished, np.nonzero(block.terminated | block.truncated)[0]
+        return finished, ends
 
     @staticmethod
     def _continues(before: tuple[int, Header], seat: Seat, header: Header) -> bool:
@@ -307,6 +309,7 @@ class Workers:
             "games": games,
             "env_steps": self.env_steps,
             "batched_steps": batched,
+            "fault": self.faults.pop(0) if self.faults else None,
         }
         seat.words[ENV_STEPS] = self.env_steps
         self._crew.start(seat, told, self._memory.descriptor)

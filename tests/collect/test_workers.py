@@ -1,0 +1,133 @@
+"""Worker processes that die in every way: what they leave is whole, nothing is there twice, and every step is counted."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from hotloop import aot
+from hotloop.collect._worker import POINTS
+from hotloop.collect.workers import Options, Recipe, Workers, Zygote
+from hotloop.core.schema import new_batch
+from hotloop.replay.plan import Options as ReplayOptions
+from hotloop.replay.store import Store
+from hotloop.trace import Trace
+from tests.references import oracle
+
+WORKERS, LANES, STEPS, PARAMS = 2, 8, 5, 3
+WEIGHTS = torch.zeros(PARAMS)
+OFTEN = 10**6  # restarts per minute
+
+
+@pytest.fixture
+def collecting() -> Iterator[Callable[..., Workers]]:
+    """Workers that are ended after the test."""
+    made: list[Workers] = []
+
+    def new(factory: str = "tests.references.oracle:acting", **options: Any) -> Workers:
+        spec = oracle.spec(oracle.Options())
+        made.append(
+            Workers(
+                Zygote(aot.cache_folder()),
+                Recipe(factory, spec, {"steps": STEPS, "seed": 1}),
+                Options(**{"restarts_per_minute": OFTEN, **options}),
+                workers=WORKERS,
+                lanes=LANES,
+                steps=STEPS,
+                params=PARAMS,
+                seed=1,
+                trace=Trace(1024),
+            )  # fmt: skip
+        )
+        made[-1].warm(WEIGHTS)
+        return made[-1]
+
+    yield new
+    for workers in made:
+        workers.close()
+
+
+class Run:
+    """Cycles of a collector, judged, and stored as a run would."""
+
+    def __init__(self, workers: Workers, n_step: int = 3, capacity: int = 40_000) -> None:
+        self.workers, self.judge = workers, oracle.Judge(LANES)
+        self.store = Store(workers.spec, ReplayOptions(capacity=capacity, n_step=n_step), LANES, gamma=0.5)
+        self.episodes = 0
+
+    def cycles(self, count: int) -> None:
+        for _ in range(count):
+            self.workers.publish(WEIGHTS)
+            block = self.workers.next_block()
+            self.judge.block(block)
+            self.store.write(block)
+            assert self.workers.finished is not None
+            self.episodes += len(self.workers.finished.lengths)
+
+    def check(self) -> None:
+        """Blocks, and every transition that the replay may give."""
+        assert self.judge.wrong == {}
+        assert self.judge.transitions == self.workers.env_steps
+        assert self.store.check_valid() == (True, "")
+        window = self.store.window()
+        positions = (window.oldest + np.arange(window.count)) % window.slots_per_lane
+        slots = (np.arange(LANES)[:, None] * window.slots_per_lane + positions).astype(np.int64)
+        batch = new_batch(self.workers.spec, *slots.shape)
+        self.store.gather(slots, batch)
+        goes_on = batch.discount > 0
+        old, new = (part["obs"][goes_on].astype(np.int64) for part in (batch.obs, batch.next_obs))
+        steps = -np.log2(batch.discount[goes_on]).astype(np.int64)
+        same = [oracle.LANE, oracle.START, oracle.EPISODE]
+        np.testing.assert_array_equal(new[:, same], old[:, same])
+        np.testing.assert_array_equal(new[:, oracle.T], old[:, oracle.T] + steps)
+
+    def kill(self, number: int) -> None:
+        seat = self.workers.seats[number]
+        if seat.pid and seat.status in ("born", "works"):
+            os.kill(seat.pid, signal.SIGKILL)
+
+
+def accounts(workers: Workers) -> None:
+    """Every env step that was ever made is in one place."""
+    found = workers.gauges()
+    places = ("worker_stored", "worker_in_flight", "worker_dropped", "worker_lost")
+    for seat, produced in found["worker_produced"].items():
+        assert produced == sum(found[place][seat] for place in places), found
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "free"])
+def test_killed_at_random_nothing_is_torn_doubled_or_crossed(collecting, schedule):
+    draw, workers = random.Random(schedule), collecting(schedule=schedule)
+    run = Run(workers)
+    while sum(seat.restarts for seat in workers.seats) < 20:
+        run.kill(draw.randrange(WORKERS))
+        run.cycles(draw.randrange(1, 8))
+        accounts(workers)
+    run.cycles(3)
+    run.check()
+    found = workers.gauges()
+    assert sum(found["worker_lost"].values()) <= found["worker_restarts"] * STEPS * LANES // WORKERS
+    assert run.judge.cuts > 0 and run.episodes > 10 and not workers.exact
+
+
+def test_killed_at_every_point_nothing_is_torn_doubled_or_crossed(collecting):
+    workers = collecting()
+    run = Run(workers)
+    for point in POINTS:
+        before = workers.seats[0].restarts
+        workers.faults.append((point, 2 if point not in ("born", "ready", "told") else 1))
+        while workers.seats[0].restarts == before:
+            run.kill(0)
+            run.cycles(1)
+        while workers.seats[0].restarts == before + 1:
+            run.cycles(1)
+        accounts(workers)
+    run.cycles(3)
+    run.check()
