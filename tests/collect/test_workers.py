@@ -1,4 +1,4 @@
-"""Worker processes that die in every way: what they leave is whole, nothing is there twice, and every step is counted."""
+"""Worker processes that die in every way: what they leave is whole, nothing is there twice, every step is counted."""
 
 from __future__ import annotations
 
@@ -32,20 +32,10 @@ def collecting() -> Iterator[Callable[..., Workers]]:
     made: list[Workers] = []
 
     def new(factory: str = "tests.references.oracle:acting", **options: Any) -> Workers:
-        spec = oracle.spec(oracle.Options())
-        made.append(
-            Workers(
-                Zygote(aot.cache_folder()),
-                Recipe(factory, spec, {"steps": STEPS, "seed": 1}),
-                Options(**{"restarts_per_minute": OFTEN, **options}),
-                workers=WORKERS,
-                lanes=LANES,
-                steps=STEPS,
-                params=PARAMS,
-                seed=1,
-                trace=Trace(1024),
-            )  # fmt: skip
-        )
+        recipe = Recipe(factory, oracle.spec(oracle.Options()), {"steps": STEPS, "seed": 1})
+        chosen = Options(**{"restarts_per_minute": OFTEN, **options})
+        shape = {"workers": WORKERS, "lanes": LANES, "steps": STEPS, "params": PARAMS, "seed": 1}
+        made.append(Workers(Zygote(aot.cache_folder()), recipe, chosen, **shape, trace=Trace(1024)))
         made[-1].warm(WEIGHTS)
         return made[-1]
 
