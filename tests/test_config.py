@@ -111,7 +111,7 @@ IDENTITY = {"workload": "identity", "total_env_steps": 10_000, "replay": {"capac
         ({"network": {"name": 5}}, "option network.name = 5: expected text"),
         ({"network": {"head": "duelling"}}, "option network.head = 'duelling': choose one of scalar, dueling"),
         ({"network": 5}, "option network is a group; got 5"),
-        ({"variant": {"name": "dpn"}}, "unknown variant 'dpn'; did you mean 'dqn'?"),
+        ({"variant": {"name": "dqnn"}}, "unknown variant 'dqnn'; did you mean 'dqn'?"),
         ({"variant": {"doubel": True}}, "unknown option 'variant.doubel'; did you mean 'variant.double'?"),
         ({"sampler": {"name": "unifrom"}}, "unknown sampler 'unifrom'; did you mean 'uniform'?"),
         ({"env": {"sice": 3}}, "unknown option 'env.sice'; did you mean 'env.size'?"),

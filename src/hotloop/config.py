@@ -17,6 +17,7 @@ from hotloop.core.errors import UserError
 from hotloop.core.options import from_dict, option, shown, to_dict
 from hotloop.envs._world import World, world
 from hotloop.learn import learner
+from hotloop.learn.variants import _base as variants
 from hotloop.networks import _heads
 from hotloop.replay import plan
 
@@ -108,6 +109,7 @@ def resolve(*layers: Mapping[str, Any]) -> TrainConfig:
     filled["variant"] = _filled("hotloop.learn.variants", "variant.", config.variant, ())
     filled["sampler"] = _filled("hotloop.replay.samplers", "sampler.", config.sampler, ())
     config = from_dict(TrainConfig, {**to_dict(config), **filled})
+    _check_variant(config)
     _check_consistent(config)
     _check_learner(config)
     _check_writable(config)
@@ -203,6 +205,28 @@ def _chosen_steps(ratio: Fraction) -> int:
     smallest = ratio.denominator
     wanted = max(4, min(ceil(8 / ratio), 32))
     return smallest * max(1, ceil(wanted / smallest))
+
+
+def _check_variant(config: TrainConfig) -> None:
+    """What the chosen variant cannot go with."""
+    name = config.variant["name"]
+    needs = variants.chosen(name, config.variant_options()).goes_with
+    found = {path: _option(config, path) for path in needs}
+    if wrong := [path for path in needs if found[path] != needs[path]]:
+        told = " and ".join(f"{path} = {shown(needs[path])}, not {shown(found[path])}" for path in wrong)
+        flags = " ".join(f"--{path.removesuffix('.name').replace('_', '-')} {needs[path]}" for path in wrong)
+        raise UserError(f"variant.name = {shown(name)} goes with {told}; add {flags}")
+    if not config.learner.target_every_updates and "learner.target_every_updates" not in needs:
+        raise UserError(
+            f"learner.target_every_updates = 0 leaves variant.name = {shown(name)} without the target network that it "
+            "learns from; say after how many updates it moves"
+        )
+
+
+def _option(config: TrainConfig, path: str) -> Any:
+    group, _, key = path.partition(".")
+    held = getattr(config, group)
+    return held[key] if isinstance(held, dict) else getattr(held, key)
 
 
 def _check_consistent(config: TrainConfig) -> None:

@@ -17,6 +17,7 @@ from hotloop import aot
 from hotloop.collect.collector import Collector
 from hotloop.collect.forward import forward_program
 from hotloop.collect.inline import Inline
+from hotloop.collect.policies import Greedy
 from hotloop.collect.workers import Recipe, Workers, Zygote
 from hotloop.config import Cycle, TrainConfig, cycle_of, learning_from
 from hotloop.core import discover, random
@@ -26,6 +27,7 @@ from hotloop.core.options import to_dict
 from hotloop.core.schema import new_block
 from hotloop.core.types import Arrays, BatchedEnv, Block, EnvSpec
 from hotloop.learn.learner import Learner
+from hotloop.learn.returns import BlockReturns, Values
 from hotloop.learn.variants import _base as variants
 from hotloop.networks._build import QNetwork, build
 from hotloop.replay.plan import HEADROOM, available, in_units
@@ -46,6 +48,7 @@ class Pipeline:
     sampler: samplers.Sampler
     learner: Learner
     forward: aot.Program
+    returns: BlockReturns | None  # where the variant learns from whole blocks
     trace: Trace
     warm_seconds: dict[str, float]  # what was done before step 1, and how long it took
     notes: list[str]  # one line each, for the user
@@ -95,7 +98,13 @@ class Pipeline:
         with self._sample:
             self.sampler.choose(self.store.window(), self.config.seed, learner.updates, slots, learner.batch.weight)
             self.store.gather(slots, learner.batch)
+            if self.returns:
+                self.returns.fill(slots, self._values(), learner.batch)
             return learner.begin()
+
+    def _values(self) -> Values:
+        """Q-values by the weights as they stand."""
+        return Greedy(self.spec, self.forward, self.learner.params, self.learner.noise).values
 
     def end_updates(self, job: aot.Job) -> np.ndarray:
         """Take what they have led to -> stats [U, 4]."""
@@ -236,8 +245,11 @@ def _built(
         collector = Inline(
             made, forward, config.explore, steps=cycle.steps, seed=config.seed, trace=trace, noise=learner.noise
         )
+    returns = _returns(config, store, spec)
     notes = list(dict.fromkeys(p.note for p in (forward, learner.program) if p.note))
-    pipeline = Pipeline(config, cycle, spec, collector, store, sampler, learner, forward, trace, seconds, notes)
+    pipeline = Pipeline(
+        config, cycle, spec, collector, store, sampler, learner, forward, returns, trace, seconds, notes
+    )
     with _timed(seconds, "warm-up"):
         _warm(pipeline)
     return pipeline
@@ -263,11 +275,17 @@ def _sampler(config: TrainConfig, store: Store) -> samplers.Sampler:
     )
 
 
+def _returns(config: TrainConfig, store: Store, spec: EnvSpec) -> BlockReturns | None:
+    trace_lambda = _variant(config).trace_lambda
+    return None if trace_lambda is None else BlockReturns(spec, store, cycle_of(config).steps, trace_lambda)
+
+
 def _refuse_cycle(config: TrainConfig, spec: EnvSpec) -> None:
     """The block and the batches of one cycle have to lie in memory beside the replay."""
     cycle, batch, free = cycle_of(config), config.learner.samples_per_update, available()
     seen = sum(int(np.prod(f.seen, dtype=float)) * np.dtype(f.dtype).itemsize for f in spec.observation)
-    need = 2 * seen * (cycle.updates * batch + cycle.env_steps)
+    blocks = 1 if _variant(config).trace_lambda is None else 2
+    need = 2 * seen * (cycle.updates * batch + blocks * cycle.env_steps)
     if free is not None and need > free * HEADROOM:
         raise UserError(
             f"one cycle of {cycle.env_steps} env steps and {cycle.updates} updates of {batch} needs "
@@ -313,6 +331,8 @@ def _warm(pipeline: Pipeline) -> None:
     if scratch_store.size:
         sampler.choose(scratch_store.window(), 0, 0, slots, learner.batch.weight)
         scratch_store.gather(slots, learner.batch)
+        if scratch_returns := _returns(config, scratch_store, spec):
+            scratch_returns.fill(slots, pipeline._values(), learner.batch)
     before = learner.state()
     try:
         _, priority = learner.update()

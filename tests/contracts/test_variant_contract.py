@@ -26,9 +26,13 @@ BRANCHES = {
     "c51": [{"double": True}, {"double": True, "atoms": 7, "v_min": -3.0, "v_max": 4.0}],
     "iqn": [{"double": True}, {"fractions": 3, "target_fractions": 5, "kappa": 0.3}],
     "qr_dqn": [{"double": True}, {"quantiles": 5, "kappa": 0.3}],
+    "pqn": [{"loss": "huber"}],
 }
 CASES = [(name, options) for name in VARIANTS for options in [{}, *BRANCHES.get(name, [])]]
 case = pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+# Those that look at what follows; a variant that is given returns has all of that in its reward.
+FOLLOWING = [c for c in CASES if chosen(*c).trace_lambda is None]
+following = pytest.mark.parametrize(("name", "options"), FOLLOWING, ids=str)
 B, A = 12, 4
 BY_ACTION = torch.tensor([1.0, -0.5, 2.0, 1.5], dtype=torch.float64)
 
@@ -158,7 +162,7 @@ def test_rows_are_independent(name, options):
             assert torch.equal(ours[~pick], theirs[~pick]) and ours[row] != theirs[row]
 
 
-@case
+@following
 def test_illegal_actions_never_enter(name, options):
     made = chosen(name, options)
     batch = transitions(made)
@@ -191,6 +195,15 @@ def test_nothing_follows_a_terminal_row(name, options):
     assert torch.allclose(a.loss, b.loss, rtol=1e-13) and torch.allclose(a.priority, b.priority, rtol=1e-13)
 
 
+@pytest.mark.parametrize(("name", "options"), [c for c in CASES if c not in FOLLOWING], ids=str)
+def test_nothing_but_the_return_is_learnt_by_those_that_are_given_one(name, options):
+    made = chosen(name, options)
+    batch = transitions(made)
+    other = {"obs": batch.next_obs["obs"] * 7}
+    a, b = run(made, batch), run(made, replace(batch, next_obs=other, discount=batch.discount * 0, next_mask=None))
+    assert torch.equal(a.loss, b.loss) and torch.equal(a.priority, b.priority)
+
+
 @case
 def test_weights_are_the_learners_business(name, options):
     made = chosen(name, options)
@@ -219,7 +232,7 @@ def test_gradients_against_finite_differences_and_only_through_the_action_taken(
     assert (gradient[~taken] == 0).all() and (gradient[taken] != 0).all()
 
 
-@case
+@following
 def test_the_value_of_what_follows_comes_from_the_target_network(name, options):
     """The online network may choose the next action; shifting all its values of the next state changes nothing."""
     made = chosen(name, options)

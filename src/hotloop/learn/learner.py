@@ -30,7 +30,7 @@ class Options:
         1, "batches per update, their gradients averaged: as one of so many times the size, in less memory", ge=1
     )
     gamma: float = option(0.99, "discount per step", ge=0, le=1)
-    target_every_updates: int = option(500, "updates between moves of the target network", ge=1)
+    target_every_updates: int = option(500, "updates between moves of the target network; 0: there is none (pqn)", ge=0)
     target_tau: float = option(
         1.0, "share of the way the target moves: 1 copies, below 1 is polyak averaging", gt=0, le=1
     )
@@ -127,8 +127,9 @@ class Learner:
             self.rewards_outside += outside(self.batch.reward, *self.reward_range)
         calls, done = [], 0
         while done < total:
-            count = total - done if self._target_moves else min(total - done, every - (self.updates + done) % every)
-            moves = not self._target_moves and (self.updates + done + count) % every == 0
+            whole = self._target_moves or not every
+            count = total - done if whole else min(total - done, every - (self.updates + done) % every)
+            moves = not whole and (self.updates + done + count) % every == 0
             calls.append(self._inputs_of(done, count, moves))
             done += count
         return self.program.chain([self.params, self.target, *self.moments], calls)

@@ -35,6 +35,24 @@ PRESETS = {
             "optimizer": {"learning_rate": 1e-3, "learning_rate_end": 0.0},
         },
     },
+    "pqn": {
+        "lanes": 32,
+        "total_env_steps": 150_000,
+        "cycle_steps": 64,
+        "samples_per_step": 4.0,  # epochs over a block
+        "learning_starts_env_steps": 0,
+        "network": {"name": "mlp", "hidden": [64, 64], "layer_norm": True},
+        "variant": {"name": "pqn", "trace_lambda": 0.95},
+        "sampler": {"name": "newest"},
+        "explore": {"start": 1.0, "end": 0.02, "decay_env_steps": 60_000},
+        "replay": {"capacity": 2_048, "truncated_share": 1.0},
+        "learner": {
+            "batch_size": 128,
+            "gamma": 0.98,
+            "target_every_updates": 0,
+            "optimizer": {"learning_rate": 1e-3, "learning_rate_end": 0.0},
+        },
+    },
     "cleanrl": _CLEANRL,
     # SLM-Lab's demonstration of DQN, `dqn_cartpole` of spec/demo.json: 32 updates of 32 every 4 env steps, a target
     # that goes a tenth of the way every 32 env steps. Its stepwise learning rate falls in a line here.

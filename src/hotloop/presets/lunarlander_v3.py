@@ -17,6 +17,24 @@ PRESETS = {
             "optimizer": {"learning_rate": 5e-4, "learning_rate_end": 0.0, "max_grad_norm": 10.0},
         },
     },
+    "pqn": {
+        "lanes": 16,
+        "total_env_steps": 1_000_000,
+        "cycle_steps": 64,
+        "samples_per_step": 4.0,  # epochs over a block
+        "learning_starts_env_steps": 0,
+        "network": {"name": "mlp", "hidden": [128, 128], "layer_norm": True},
+        "variant": {"name": "pqn", "trace_lambda": 0.9},
+        "sampler": {"name": "newest"},
+        "explore": {"start": 1.0, "end": 0.02, "decay_env_steps": 200_000},
+        "replay": {"capacity": 1_024, "truncated_share": 1.0},
+        "learner": {
+            "batch_size": 128,
+            "gamma": 0.99,
+            "target_every_updates": 0,
+            "optimizer": {"learning_rate": 5e-4, "learning_rate_end": 0.0, "max_grad_norm": 10.0},
+        },
+    },
 }
 PRESETS["lunar"] = PRESETS["default"]
 PRESETS["per"] = {**PRESETS["default"], "sampler": {"name": "prioritized", "alpha": 0.6, "beta": 0.4}}

@@ -36,6 +36,21 @@ PRESETS = {
         },
         "env": {"size": 10, "observation": "grid"},
     },
+    "pqn": {
+        **_BASIC,
+        "cycle_steps": 32,
+        "learning_starts_env_steps": 0,
+        "network": {"name": "mlp", "hidden": [128, 128], "layer_norm": True},
+        "variant": {"name": "pqn", "trace_lambda": 0.65},
+        "sampler": {"name": "newest"},
+        "replay": {"capacity": 8_192, "truncated_share": 1.0},
+        "learner": {
+            "batch_size": 256,
+            "gamma": 0.99,
+            "target_every_updates": 0,
+            "optimizer": {"learning_rate": 1e-3, "learning_rate_end": 0.0, "max_grad_norm": 10.0},
+        },
+    },
     # The settings of a published trainer whose speed was said to fall fourteenfold: 64 updates of 64 after each step of
     # 256 boards are 16 samples per step. Its exploration decayed per finished episode, over some 20,000 env steps, and
     # its target moved every 64,000 updates, both by accident; here both are what was meant.

@@ -157,6 +157,10 @@ class Store:
             if out.mask is not None:
                 frames.gather_own_masks(self._where, samples, packed, out.mask.reshape(-1, self.spec.num_actions))
 
+    def goes_on(self, slots: np.ndarray) -> np.ndarray:
+        """Whether the episode went on after each of these slots: same shape, bool."""
+        return self._arrays["end"].reshape(-1)[slots] == GOES_ON
+
     def check_valid(self) -> tuple[bool, str]:
         """Whether the store is sound, and what is wrong with it if not. Reads all of it: for tests and resume."""
         fault = first_fault(self._arrays, self.spec, self._window.first, self._window.count, self.options.n_step)

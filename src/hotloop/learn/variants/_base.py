@@ -11,6 +11,8 @@ independent unless the network normalises by its batch. What a variant needs bes
     draws(options) -> int                        D uniform random numbers per transition: batch.draws
     MASK = True                                  batch.mask, what was legal where the action was taken
     reward_range(options) -> (low, high)         rewards outside of it cannot be told apart; they are counted
+    returns(options) -> λ                        reward is the λ-return over the block just collected, discount 0
+    GOES_WITH = {path: value}                    options of the config that can have no other value with it
 """
 
 from __future__ import annotations
@@ -80,6 +82,8 @@ class Chosen:
     draws: int
     mask: bool
     reward_range: tuple[float, float] | None
+    trace_lambda: float | None  # of the returns that it is given in place of rewards
+    goes_with: Mapping[str, Any]
 
 
 def chosen(name: str, options: Mapping[str, Any]) -> Chosen:
@@ -92,5 +96,5 @@ def chosen(name: str, options: Mapping[str, Any]) -> Chosen:
     values = (lambda output: module.values(output, made)) if hasattr(module, "values") else None
     return Chosen(
         module, made, declared("outputs", Outputs()), values, declared("draws", 0), getattr(module, "MASK", False),
-        declared("reward_range", None),
+        declared("reward_range", None), declared("returns", None), getattr(module, "GOES_WITH", {}),
     )  # fmt: skip
