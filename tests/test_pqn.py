@@ -30,7 +30,9 @@ SNAKE = {"env": {"size": 5}, "lanes": 8}
 
 
 def pipeline(workload: str = "cartpole", **options):
-    return build_pipeline(running.config(workload, **{**PQN, **options}), Trace())
+    made = build_pipeline(running.config(workload, **{**PQN, **options}), Trace())
+    made.collector.publish(made.learner.params)
+    return made
 
 
 @pytest.mark.parametrize("overlap", [True, False])
