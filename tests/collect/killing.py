@@ -303,9 +303,10 @@ def every_store_of_weights() -> dict[str, int]:
     return {"moments": len(left), "torn": torn, "read": read}
 
 
-def weights_under_fire(reads: int, kills: int, seed: int) -> dict[str, int]:
-    """A learner that publishes without a pause and is killed now and then, and one reader."""
-    count = 1_001
+def weights_under_fire(reads: int, kills: int, seed: int, looks_once: bool = False) -> dict[str, int]:
+    """A learner that publishes without a pause and is killed now and then, and one reader. looks_once: the reader takes
+    what it has copied without another look at its sequence."""
+    count = 10_001
     segment = memory.reserved({"weights": weights.bytes_for(count)}, "")
     segment.close()
     shared, out, rng = (
@@ -330,7 +331,12 @@ def weights_under_fire(reads: int, kills: int, seed: int) -> dict[str, int]:
             until = read + reads // kills
             while read < until:
                 began = time.perf_counter_ns()
-                version = shared.read(out, have)
+                if looks_once:
+                    newest = int(shared.words[weights.LATEST])
+                    out.view(np.int32)[...] = shared._buffers.reshape(2, -1)[newest & 1, 2 : 2 + count]
+                    version = newest // 2 - 1
+                else:
+                    version = shared.read(out, have)
                 longest = max(longest, time.perf_counter_ns() - began)
                 backwards += version < have
                 if version != have:

@@ -204,6 +204,15 @@ def test_what_would_break_it_is_seen_by_the_same_search():
     assert cursor["damaged"] or cursor["disordered"]
 
 
+def test_weights_are_whole_under_a_learner_that_never_rests_and_dies_often():
+    looking, not_looking = killing(
+        ("weights_under_fire", {"reads": 300, "kills": 5, "seed": 1}),
+        ("weights_under_fire", {"reads": 300, "kills": 5, "seed": 1, "looks_once": True}),
+    )
+    assert looking["torn"] == looking["backwards"] == 0 and looking["read"] >= 300
+    assert not_looking["torn"]
+
+
 def test_waiting_takes_no_core():
     (found,) = killing(("blocked", {"seconds": 1.0}))
     assert max(found["empty"], found["full"], found["any"]) <= 0.03 < found["looking"]

@@ -251,14 +251,13 @@ def _publish(addresses, words, headers, epoch, env_steps, version, staleness, no
     write, blocks = words[WRITE], headers.shape[0]
     if write - atomic.load_acquire(words, READ) >= blocks:
         return False
-    header = headers[write % blocks]
-    published = _published(words, headers, write) + env_steps
-    header[_SEQ], header[_EPOCH], header[_ENV_STEPS] = write, epoch, env_steps
-    header[_VERSION], header[_STALENESS] = version, staleness
-    header[_PRODUCED], header[_PUBLISHED] = words[PRODUCED], published
-    header[_DROPPED], header[_LOST] = words[DROPPED], words[LOST]
-    for k in range(NOTES):
-        header[_NOTES + k] = notes[k]
+    k = write % blocks
+    headers[k, _SEQ], headers[k, _EPOCH], headers[k, _ENV_STEPS] = write, epoch, env_steps
+    headers[k, _VERSION], headers[k, _STALENESS] = version, staleness
+    headers[k, _PRODUCED], headers[k, _PUBLISHED] = words[PRODUCED], _published(headers, write) + env_steps
+    headers[k, _DROPPED], headers[k, _LOST] = words[DROPPED], words[LOST]
+    for i in range(NOTES):
+        headers[k, _NOTES + i] = notes[i]
     atomic.store_release(words, WRITE, write + 1)
     atomic.wake(addresses, words, WRITE)
     return True
@@ -266,11 +265,11 @@ def _publish(addresses, words, headers, epoch, env_steps, version, staleness, no
 
 @kernel
 def _settle(words, headers):
-    words[LOST] = words[PRODUCED] - _published(words, headers, words[WRITE]) - words[DROPPED]
+    words[LOST] = words[PRODUCED] - _published(headers, words[WRITE]) - words[DROPPED]
 
 
 @kernel
-def _published(words, headers, write):
+def _published(headers, write):
     """Env steps in all records before `write`. The newest header is still there: the slot written next is another."""
     return headers[(write - 1) % headers.shape[0], _PUBLISHED] if write > 0 else 0
 

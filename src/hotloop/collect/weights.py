@@ -70,8 +70,7 @@ class Weights:
             raise ValueError(f"memory of {memory.nbytes} bytes for weights of {bytes_for(count)}")
         self.count = count
         self.words = memory[: 8 * _CONTROL].view(np.int64)
-        buffers = memory[8 * _CONTROL :].view(np.int32).reshape(2, -1)
-        self._buffers = buffers[:, : _VERSION + count]
+        self._buffers = memory[8 * _CONTROL :].view(np.int32)  # one after the other
         self._taken = np.zeros(_VERSION + count, np.int32)
         self._addresses, self._room = atomic.addresses(), np.zeros(4, np.int64)
 
@@ -111,10 +110,11 @@ def _publish(addresses, words, buffers, params, version):
     odd = words[at] + 1 + (words[at] & 1)  # odd already, where a writer died here
     atomic.store_relaxed(words, at, odd)
     atomic.fence_release()
-    atomic.store_relaxed(buffers[b], 0, np.int32(version & 0x7FFFFFFF))
-    atomic.store_relaxed(buffers[b], 1, np.int32(version >> 31))
+    begin = b * (buffers.shape[0] // 2)
+    atomic.store_relaxed(buffers, begin, np.int32(version & 0x7FFFFFFF))
+    atomic.store_relaxed(buffers, begin + 1, np.int32(version >> 31))
     for k in range(params.shape[0]):
-        atomic.store_relaxed(buffers[b], _VERSION + k, params[k])
+        atomic.store_relaxed(buffers, begin + _VERSION + k, params[k])
     atomic.store_release(words, at, odd + 1)
     atomic.store_release(words, LATEST, 2 * (version + 1) + b)
     atomic.wake(addresses, words, LATEST)
@@ -136,8 +136,9 @@ def _read(words, buffers, out, newer_than):
         sequence = atomic.load_acquire(words, SEQUENCE[b])
         if sequence & 1:
             continue
+        begin = b * (buffers.shape[0] // 2)
         for k in range(out.shape[0]):
-            out[k] = atomic.load_relaxed(buffers[b], k)
+            out[k] = atomic.load_relaxed(buffers, begin + k)
         atomic.fence_acquire()
         if atomic.load_relaxed(words, SEQUENCE[b]) == sequence:
             return np.int64(out[0]) + (np.int64(out[1]) << 31)
