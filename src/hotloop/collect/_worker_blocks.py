@@ -74,10 +74,14 @@ def first_fault(block: Block, spec: EnvSpec) -> tuple[int, int, str] | None:
     for field in spec.observation:
         if np.dtype(field.dtype).kind != "f":
             continue
-        for array, what in ((block.obs[field.name], "observation"), (block.final_obs[field.name], "last observation")):
+        ended = block.terminated | block.truncated
+        # Row 0 was judged with the block before it, or belongs to a reset: its fault is that of the first action.
+        for array, what in (
+            (block.obs[field.name][1:], "observation"),
+            (block.final_obs[field.name], "last observation"),
+        ):
             wrong = np.isnan(array).reshape(*array.shape[:2], -1).any(2)
-            if what == "last observation":
-                wrong &= block.terminated | block.truncated
+            wrong = wrong & ended if what == "last observation" else wrong
             if wrong.any():
                 t, lane = np.argwhere(wrong)[0]
                 return int(t), int(lane), f"NaN in {what} {field.name!r}"
