@@ -146,7 +146,7 @@ def train(work: dict[str, Any]) -> dict[str, Any]:
         if t < work["learning_starts"]:
             continue
         due += lanes / every
-        if due >= at_once:
+        while due >= at_once:
             due -= at_once
             for _ in range(at_once):
                 if rate_end >= 0:

@@ -45,7 +45,10 @@ class Program:
     def __init__(self, work: Mapping[str, Any]) -> None:
         """work: the terms of the comparison, in the words of stages/_cartpole.py."""
         self.work = dict(work)
-        self.lanes, self.steps_per_update = work["lanes"], work["env_steps_per_update"] // work["lanes"]
+        self.lanes, every = work["lanes"], work["env_steps_per_update"]
+        # Batched steps per cycle, and the updates that they pay for.
+        self.steps, self.updates = max(every // self.lanes, 1), max(self.lanes // every, 1)
+        assert self.steps * self.lanes == self.updates * every, "lanes and updates do not meet"
         self.n_step, self.layer_norm = work.get("n_step", 1), work.get("layer_norm", False)
         self.env, self.env_params = gymnax.make("CartPole-v1")
         rate: Any = work["learning_rate"]
@@ -128,12 +131,14 @@ class Program:
         return state._replace(params=params, moments=moments, samples=state.samples + len(rows)), loss
 
     def _cycle(self, state: State, _: None) -> tuple[State, None]:
-        """The env steps of one update, and the update."""
-        for _step in range(self.steps_per_update):
+        """Some env steps, and the updates that they pay for."""
+        for _step in range(self.steps):
             state = self._act(state)
-        key, draw = jax.random.split(state.key)
-        rows = self.buffer.sample(state.memory, draw).experience
-        return self.update(state._replace(key=key), rows)[0], None
+        for _update in range(self.updates):
+            key, draw = jax.random.split(state.key)
+            rows = self.buffer.sample(state.memory, draw).experience
+            state, _loss = self.update(state._replace(key=key), rows)
+        return state, None
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
@@ -145,7 +150,7 @@ class Program:
         """So many times as many updates as lie between two assignments of the target, and the assignment."""
 
         def period(state: State, _: None) -> tuple[State, None]:
-            state = jax.lax.scan(self._cycle, state, None, self.work["target_every_updates"])[0]
+            state = jax.lax.scan(self._cycle, state, None, self.work["target_every_updates"] // self.updates)[0]
             return state._replace(target=state.params), None
 
         return jax.lax.scan(period, state, None, periods)[0]
@@ -169,7 +174,9 @@ class Program:
 
 
 def updates_in(state: State) -> int:
-    return int(optax.tree.get(state.moments, "count"))
+    """As Adam has counted them; a schedule has a count of its own, the same."""
+    (_path, count), *_ = optax.tree.get_all_with_path(state.moments, "count")
+    return int(count)
 
 
 @cache

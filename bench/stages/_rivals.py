@@ -42,7 +42,7 @@ class Rivals:
                 self.leave_out(name, why)
 
     def leave_out(self, name: str, why: BaseException) -> None:
-        self.absent[name] = str(why).strip().splitlines()[-1]
+        self.absent[name] = str(why).strip().splitlines()[-1][:200]
         self.open.pop(name, None)
 
     def ask(self, name: str, do: str, **request: Any) -> dict[str, Any] | None:
