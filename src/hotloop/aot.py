@@ -151,6 +151,8 @@ def _build(
                 inductor_configs={
                     "cpp.threads": threads,
                     "compile_threads": 1,
+                    # Sums of scattered values by a loop of its own instead of torch's; with threads they would race.
+                    "cpp.fallback_scatter_reduce_sum": threads > 1,
                     "post_grad_custom_pre_pass": matmul.passes(threads, half),
                 },
             )

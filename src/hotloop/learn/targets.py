@@ -48,13 +48,15 @@ def project(p: Tensor, reward: Tensor, discount: Tensor, low: float, high: float
     neighbours: [B, Z]. Bellemare et al. 2017, arXiv 1707.06887, algorithm 1."""
     atoms = p.shape[-1]
     support = torch.linspace(low, high, atoms, dtype=p.dtype)
-    step = (high - low) / (atoms - 1)
     moved = (reward[:, None] + discount[:, None] * support).clamp(low, high)
-    place = ((moved - low) / step).clamp(0, atoms - 1)  # b_j; rounding must not lead past the last atom
-    # Each atom takes from each moved one by its distance, at most one step away: eq. 7. Without lower and upper
-    # neighbours there is no case of a place that is an atom itself, and nothing to scatter.
-    share = (1.0 - (place[:, None, :] - torch.arange(atoms, dtype=p.dtype)[:, None]).abs()).clamp(min=0.0)
-    return (share * p[:, None, :]).sum(-1)
+    place = ((moved - low) * ((atoms - 1) / (high - low))).clamp(0, atoms - 1)  # b_j; rounding must not lead past it
+    below = place.floor()
+    share = place - below  # of the neighbour above; 0 where the place is an atom itself
+    lower = below.to(torch.int64)
+    upper = (lower + 1).clamp(max=atoms - 1)
+    # In one go: by distances, without any indices, takes twenty times as long, and by two scatters twice.
+    places, parts = torch.cat([lower, upper], 1), torch.cat([p * (1.0 - share), p * share], 1)
+    return torch.zeros_like(p).scatter_add(1, places, parts)
 
 
 def quantile_huber(quantiles: Tensor, goal: Tensor, fractions: Tensor, kappa: float) -> Tensor:

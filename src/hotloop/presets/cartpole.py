@@ -1,5 +1,7 @@
 """CartPole-v1."""
 
+from typing import Any
+
 _CLEANRL = {
     "lanes": 10,
     "total_env_steps": 500_000,
@@ -18,22 +20,35 @@ _CLEANRL = {
     },
 }
 
+_DEFAULT: dict[str, Any] = {
+    "lanes": 16,
+    "total_env_steps": 100_000,
+    "samples_per_step": 16.0,
+    "learning_starts_env_steps": 2_000,
+    "network": {"name": "mlp", "hidden": [64, 64], "layer_norm": True},
+    "variant": {"name": "dqn", "double": True, "loss": "mse"},
+    "explore": {"start": 1.0, "end": 0.02, "decay_env_steps": 20_000},
+    "replay": {"capacity": 20_000, "n_step": 5},
+    "learner": {
+        "batch_size": 128,
+        "gamma": 0.995,  # 500 steps are worth seeing: at 0.99 most runs stay between 100 and 400
+        "target_every_updates": 100,
+        "optimizer": {"learning_rate": 1e-3, "learning_rate_end": 0.0},
+    },
+}
+
 PRESETS = {
-    "default": {
-        "lanes": 16,
-        "total_env_steps": 100_000,
-        "samples_per_step": 16.0,
-        "learning_starts_env_steps": 2_000,
-        "network": {"name": "mlp", "hidden": [64, 64], "layer_norm": True},
-        "variant": {"name": "dqn", "double": True, "loss": "mse"},
-        "explore": {"start": 1.0, "end": 0.02, "decay_env_steps": 20_000},
-        "replay": {"capacity": 20_000, "n_step": 5},
-        "learner": {
-            "batch_size": 128,
-            "gamma": 0.995,  # 500 steps are worth seeing: at 0.99 most runs stay between 100 and 400
-            "target_every_updates": 100,
-            "optimizer": {"learning_rate": 1e-3, "learning_rate_end": 0.0},
-        },
+    "default": _DEFAULT,
+    # The same with one thing changed.
+    "munchausen": {**_DEFAULT, "variant": {"name": "munchausen", "loss": "mse"}},
+    "c51": {**_DEFAULT, "variant": {"name": "c51", "double": True, "v_min": 0.0, "v_max": 200.0}},
+    "qr_dqn": {**_DEFAULT, "variant": {"name": "qr_dqn", "double": True}},
+    "iqn": {**_DEFAULT, "variant": {"name": "iqn", "double": True}},
+    "dueling": {**_DEFAULT, "network": {**_DEFAULT["network"], "head": "dueling"}},
+    "noisy": {
+        **_DEFAULT,
+        "network": {**_DEFAULT["network"], "noisy": True},
+        "explore": {"start": 0.0, "end": 0.0, "decay_env_steps": 1},
     },
     "pqn": {
         "lanes": 32,
