@@ -329,7 +329,7 @@ def weights_under_fire(reads: int, kills: int, seed: int, looks_once: bool = Fal
     for _ in range(kills):
         with forked(publish) as pid:
             until = read + reads // kills
-            while read < until:
+            while read < until and not (looks_once and torn):
                 began = time.perf_counter_ns()
                 if looks_once:
                     newest = int(shared.words[weights.LATEST])

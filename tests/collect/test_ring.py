@@ -206,10 +206,10 @@ def test_what_would_break_it_is_seen_by_the_same_search():
 
 def test_weights_are_whole_under_a_learner_that_never_rests_and_dies_often():
     looking, not_looking = killing(
-        ("weights_under_fire", {"reads": 300, "kills": 5, "seed": 1}),
-        ("weights_under_fire", {"reads": 300, "kills": 5, "seed": 1, "looks_once": True}),
+        ("weights_under_fire", {"reads": 100, "kills": 5, "seed": 1}),
+        ("weights_under_fire", {"reads": 5_000, "kills": 5, "seed": 1, "looks_once": True}),
     )
-    assert looking["torn"] == looking["backwards"] == 0 and looking["read"] >= 300
+    assert looking["torn"] == looking["backwards"] == 0 and looking["read"] >= 100
     assert not_looking["torn"]
 
 
