@@ -91,9 +91,9 @@ def live(make: Make, spec: EnvSpec, told: dict[str, Any], descriptors: dict[str,
     except (EOFError, ConnectionError):
         return 0  # nobody is there any more
     except UserError as why:
-        return _say(control, {"user": True, "text": str(why)})
-    except BaseException:  # SystemExit of an environment, too
-        return _say(control, {"user": False, "text": traceback.format_exc()})
+        return _say(control, {"text": str(why)})
+    except BaseException as why:  # SystemExit of an environment, too
+        return _say(control, {"what": f"{type(why).__name__}: {why}", "text": traceback.format_exc()})
     finally:
         control.close()
     return 0

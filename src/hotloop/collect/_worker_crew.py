@@ -291,7 +291,9 @@ class Crew:
         if seat.control:
             seat.control.close()
         seat.control = None
-        last_words = os.pread(seat.last_words, 8_192, 0).decode(errors="replace").strip()
+        last_words = (
+            os.pread(seat.last_words, 8_192, 0).decode(errors="replace").partition("\nExtension mod")[0].strip()
+        )
         os.close(seat.last_words)
         seat.last_words = -1
         seat.in_vain = 0 if seat.published > seat.began else seat.in_vain + 1
@@ -318,7 +320,7 @@ class Crew:
     def _tell(self, seat: Seat, code: int, last_words: str) -> None:
         """How a worker ended: the first time of each kind in full, its own words included."""
         text = what_happened(seat, code, last_words)
-        kind = re.sub(r"\d+", "#", text.splitlines()[0] + text.splitlines()[-1])
+        kind = re.sub(r"\d+", "#", text.splitlines()[0] + (seat.fault or {}).get("what", ""))
         if kind not in self._shown and len(self._shown) < 100:
             self._shown.add(kind)
             self.said.append(text)
@@ -345,10 +347,10 @@ def what_happened(seat: Seat, code: int, last_words: str) -> str:
     where = f"step {int(seat.words[BEAT]) + 1} of its lanes, actions {seat.actions.tolist()}"  # sync: it is dead
     if seat.hung:
         text = f"{seat.name} did not come back from {where} within the deadline and was ended"
-    elif seat.fault and seat.fault["user"]:
+    elif seat.fault and "what" not in seat.fault:
         text = f"{seat.name}: {seat.fault['text']}"
     elif seat.fault:
-        return f"{seat.name} failed:\n{seat.fault['text'].rstrip()}"
+        return f"{seat.name} failed and was started again:\n{seat.fault['text'].rstrip()}"
     elif code < 0:
         text = f"{seat.name} was killed by {_signal(-code)} in {where}"
     else:
@@ -366,9 +368,9 @@ def _signal(number: int) -> str:
 def first_cause(trace: str) -> str:
     """A traceback as one line: what, and where."""
     lines = trace.strip().splitlines()
-    places = re.findall(r'File "([^"]+)", line (\d+)', trace)
-    place = f" ({places[-1][0]}, line {places[-1][1]})" if places else ""
-    said = next(
-        (x.strip() for x in reversed(lines) if re.match(r"\w[\w.]*(Error|Exception|Exit|Interrupt)?\b.*", x)), ""
-    )
-    return f"{said or lines[-1]}{place}"
+    places = [i for i, line in enumerate(lines) if re.match(r'  File "[^"]+", line \d+', line)]
+    if not places:
+        return lines[-1]
+    where = re.match(r'  File "([^"]+)", line (\d+)', lines[places[-1]])
+    said = " ".join(line for line in lines[places[-1] + 1 :] if not line.startswith(" "))
+    return f"{said} ({where[1]}, line {where[2]})" if where else said

@@ -327,8 +327,9 @@ class Workers:
         while any(seat.status != "works" for seat in self.seats):
             self._attend()
             if self._crew.said:
-                first, *rest = self._crew.said[0].splitlines()
-                raise UserError(f"{first} {first_cause(self._crew.said[0])}" if rest else first)
+                said = self._crew.said[0]
+                first, _, rest = said.partition("\n")
+                raise UserError(f"{first.partition(' and was')[0]}: {first_cause(said)}" if rest else first)
             time.sleep(0.001)
 
     def close(self) -> None:
