@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,14 +15,17 @@ import pytest
 
 from hotloop.collect import ring
 from hotloop.collect.ring import DamagedRing, Ring, await_any, bytes_for
+from hotloop.core import atomic
 
+pytestmark = pytest.mark.skipif(not atomic.AVAILABLE, reason="worker processes need Linux")
 ROOT = Path(__file__).parents[2]
 
 
 def killing(*asked):
     """What tests/collect/killing.py answers, in a process that has one thread and so may fork."""
     command = [sys.executable, "-m", "tests.collect.killing", json.dumps(asked)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=one_thread, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -111,7 +115,9 @@ def test_what_a_dead_worker_had_made_is_lost_once():
     assert (header.lost, header.epoch, header.produced, header.published) == (3, 3, 11, 8) and (block == 1).all()
 
 
-def test_a_reader_that_sleeps_is_woken_and_so_is_a_writer():
+@pytest.mark.parametrize("together", [True, False])
+def test_a_reader_that_sleeps_is_woken_and_so_is_a_writer(monkeypatch, together):
+    monkeypatch.setattr(atomic, "can_sleep_while_all", lambda: together)
     shared, other = new(), new()
     thread = threading.Thread(target=lambda: (shared.claim(0.0), put(shared, 5)))
     thread.start()
@@ -154,8 +160,13 @@ def test_misuse_and_damage_are_seen():
         put(shared, n)
     with pytest.raises(RuntimeError, match="not claimed"):
         shared.publish(1, 1)
-    shared._headers[0, 0] = 17
-    with pytest.raises(DamagedRing, match="record 0"):
+    shared.release()
+    with pytest.raises(RuntimeError, match="not those that were made"):
+        shared.publish(1, 1)
+    assert shared.counts().blocks_in_flight == 2
+    put(shared, 3)
+    shared._headers[1, 0] = 17
+    with pytest.raises(DamagedRing, match="record 1"):
         shared.peek(0.0)
     shared.words[ring.WRITE] = 99
     with pytest.raises(DamagedRing, match="more records"):

@@ -152,13 +152,15 @@ class Ring:
 
     def publish(self, env_steps: int, weights_version: int, staleness: int = 0, notes: Sequence[int] = ()) -> None:
         """Give the claimed slot to the reader, with what was `made` for it."""
-        self._notes[: len(notes)] = notes
-        self._notes[len(notes) :] = 0
-        if not _publish(
+        self._notes.fill(0)
+        for k, note in enumerate(notes):
+            self._notes[k] = note
+        wrong = _publish(
             *(self._addresses, self.words, self._headers, self._epoch),
             *(env_steps, weights_version, staleness, self._notes),
-        ):
-            raise RuntimeError("a block was published that was not claimed")
+        )
+        if wrong:
+            raise RuntimeError(_MISUSE[wrong])
 
     def drop(self, env_steps: int) -> None:
         """Count what was `made` and will not be published."""
@@ -217,6 +219,7 @@ class Ring:
 
 def await_any(rings: Sequence[Ring], timeout_s: float) -> bool:
     """Sleep until one of several rings has a record, so long at the most -> whether one has. By the reader of all."""
+    together = atomic.can_sleep_while_all()
     waits = np.empty((len(rings), 3), np.int64)
     for k, ring in enumerate(rings):
         waits[k] = ring.words[READ] & 0xFFFFFFFF, ring.words[WRITE:].ctypes.data, 2
@@ -225,13 +228,18 @@ def await_any(rings: Sequence[Ring], timeout_s: float) -> bool:
         if left <= 0:
             return False
         first = rings[0]
-        left -= _sleep_any(first._addresses, first.words, waits, min(left, _SLICE_NS), first._room)
+        left -= _sleep_any(first._addresses, first.words, waits, together, min(left, _SLICE_NS), first._room)
     return True
 
 
 # --- the kernels -----------------------------------------------------------------------------------------------------
 
 _NONE, _DAMAGED = -1, -2
+_NOT_CLAIMED, _NOT_MADE = 1, 2
+_MISUSE = {
+    _NOT_CLAIMED: "a block was published that was not claimed",
+    _NOT_MADE: "a block was published whose env steps are not those that were made",
+}
 
 
 @kernel
@@ -247,20 +255,23 @@ def _await_room(addresses, words, blocks, most_ns, room):
 
 @kernel
 def _publish(addresses, words, headers, epoch, env_steps, version, staleness, notes):
-    """-> whether there was room."""
+    """-> 0, or why not."""
     write, blocks = words[WRITE], headers.shape[0]
     if write - atomic.load_acquire(words, READ) >= blocks:
-        return False
+        return _NOT_CLAIMED
+    published = _published(headers, write) + env_steps
+    if words[PRODUCED] != published + words[DROPPED] + words[LOST]:
+        return _NOT_MADE
     k = write % blocks
     headers[k, _SEQ], headers[k, _EPOCH], headers[k, _ENV_STEPS] = write, epoch, env_steps
     headers[k, _VERSION], headers[k, _STALENESS] = version, staleness
-    headers[k, _PRODUCED], headers[k, _PUBLISHED] = words[PRODUCED], _published(headers, write) + env_steps
+    headers[k, _PRODUCED], headers[k, _PUBLISHED] = words[PRODUCED], published
     headers[k, _DROPPED], headers[k, _LOST] = words[DROPPED], words[LOST]
     for i in range(NOTES):
         headers[k, _NOTES + i] = notes[i]
     atomic.store_release(words, WRITE, write + 1)
     atomic.wake(addresses, words, WRITE)
-    return True
+    return 0
 
 
 @kernel
@@ -304,11 +315,12 @@ def _look(words, i):
 
 
 @kernel
-def _sleep_any(addresses, words, waits, most_ns, room):
+def _sleep_any(addresses, words, waits, together, most_ns, room):
     """-> ns slept."""
     began = atomic.now(addresses, room, 0)
-    if atomic.sleep_while_all(addresses, waits, most_ns, room) == -1:
-        # Woken in time all the same where only one can be waited for: it is looked at again soon.
+    if together:
+        atomic.sleep_while_all(addresses, waits, most_ns, room)
+    else:  # where a system lets a process wait for one word only, the others are looked at every now and then
         atomic.sleep_while_for(addresses, words, WRITE, words[READ], min(most_ns, 1_000_000), room)
     slept = atomic.now(addresses, room, 0) - began
     words[WAITED_NS] += slept

@@ -5,8 +5,10 @@ such operations."""
 from __future__ import annotations
 
 import ctypes
+import errno
 import platform
 import sys
+from functools import cache
 
 import numpy as np
 from llvmlite import ir
@@ -176,13 +178,22 @@ def await_change_for(addresses, words, i, value, most_ns, room):
     return slept
 
 
+@cache
+def can_sleep_while_all() -> bool:
+    """Whether the system knows how, and lets this process."""
+    library, word = ctypes.CDLL(None, use_errno=True), np.zeros(1, np.int64)
+    wait = np.array([[1, word.ctypes.data, 2]], np.int64)  # for a word that is not what it is said to be
+    library.syscall(ctypes.c_long(_FUTEX_WAITV), ctypes.c_void_p(wait.ctypes.data), 1, 0, None, 1)
+    return ctypes.get_errno() == errno.EAGAIN
+
+
 @kernel
 def sleep_while_all(addresses, waits, most_ns, room):
     """Sleep while every one of several words is what it was, for so long at the most. waits: [n, 3] int64: the lower
-    half of the value that was seen, the word's address, 2. Returns at once where the system cannot do it: -1."""
+    half of the value that was seen, the word's address, 2. Only where `can_sleep_while_all`."""
     until = now(addresses, room, 0) + most_ns
     room[2], room[3] = until // 1_000_000_000, until % 1_000_000_000
-    return call(addresses[0], _FUTEX_WAITV, waits.ctypes.data, waits.shape[0], 0, room.ctypes.data + 16, 1, 0)
+    call(addresses[0], _FUTEX_WAITV, waits.ctypes.data, waits.shape[0], 0, room.ctypes.data + 16, 1, 0)
 
 
 @kernel
