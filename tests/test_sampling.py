@@ -99,3 +99,43 @@ def test_a_sampler_of_the_user_s_own(tmp_path, monkeypatch):
     own = running.train(tmp_path / "own", "identity", sampler={"name": "my_samplers:mine", "depth": 3})
     plain = running.train(tmp_path / "plain", "identity")
     assert own["weights_sha256"] == plain["weights_sha256"]
+
+
+# --- goals in hindsight ----------------------------------------------------------------------------------------------
+
+FLIPS = {
+    "total_env_steps": 20_000,
+    "learning_starts_env_steps": 500,
+    "explore": {"decay_env_steps": 8_000},
+    "env": {"size": 10},
+}
+
+
+@pytest.mark.parametrize(("hindsight", "solved"), [(4, True), (0, False)])
+def test_bits_are_flipped_right_with_hindsight_and_not_without(tmp_path, hindsight, solved):
+    agent = hotloop.train(
+        "bitflip", run=tmp_path / "run", quiet=True, compile=False, replay={"hindsight": hindsight}, **FLIPS
+    )
+    share = agent.summary["measures"]["solved"][0]
+    assert share >= 0.9 if solved else share <= 0.1
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_hindsight_with_priorities_and_n_steps_is_exact(tmp_path, overlap):
+    options = {
+        "overlap": overlap, "lanes": 4, "env": {"size": 5}, "sampler": {"name": "prioritized"},
+        "replay": {"capacity": 300, "hindsight": 4, "n_step": 3},
+    }  # fmt: skip
+    running.train(tmp_path / "whole", "bitflip", **options)
+    running.killed(tmp_path / "killed", 500, 9, "bitflip", checkpoint_every_env_steps=160, **options)
+    running.resume(tmp_path / "killed", checkpoint_every_env_steps=0)
+    running.assert_same(tmp_path / "killed", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("workload", ["cartpole", "CartPole-v1"])
+def test_hindsight_without_goals_is_refused_naming_both(tmp_path, workload):
+    with pytest.raises(UserError) as error:
+        running.train(tmp_path / "run", workload, replay={"capacity": 400, "hindsight": 4})
+    said = str(error.value)
+    assert said.startswith(f"replay.hindsight = 4 needs goals, and workload = {workload} has none") and "\n" not in said
+    assert not (tmp_path / "run").exists()

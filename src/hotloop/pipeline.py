@@ -25,11 +25,12 @@ from hotloop.core.clock import process_age_s
 from hotloop.core.errors import UserError
 from hotloop.core.options import to_dict
 from hotloop.core.schema import new_block
-from hotloop.core.types import Arrays, BatchedEnv, Block, EnvSpec
+from hotloop.core.types import Arrays, BatchedEnv, Block, EnvSpec, Goal
 from hotloop.learn.learner import Learner
 from hotloop.learn.returns import BlockReturns, Values
 from hotloop.learn.variants import _base as variants
 from hotloop.networks._build import QNetwork, build
+from hotloop.replay.hindsight import Hindsight, fields_of
 from hotloop.replay.plan import HEADROOM, available, in_units
 from hotloop.replay.samplers import _base as samplers
 from hotloop.replay.store import Store
@@ -52,6 +53,7 @@ class Pipeline:
     trace: Trace
     warm_seconds: dict[str, float]  # what was done before step 1, and how long it took
     notes: list[str]  # one line each, for the user
+    hindsight: Hindsight | None = None  # None: samples keep their goals, or have none
     began_env_steps: int | None = None  # when the first cycle that learns began
     first_update_s: float | None = None  # seconds from the start of the process to the end of the first updates
 
@@ -100,6 +102,8 @@ class Pipeline:
             self.store.gather(slots, learner.batch)
             if self.returns:
                 self.returns.fill(slots, self._values(), learner.batch)
+            if self.hindsight:
+                self.hindsight.relabel(slots, self.config.seed, learner.updates, learner.batch)
             return learner.begin()
 
     def _values(self) -> Values:
@@ -195,13 +199,18 @@ def build_pipeline(config: TrainConfig, trace: Trace) -> Pipeline:
         spec = config.world().spec()
     with _timed(seconds, "replay"):
         _refuse_cycle(config, spec)  # what does not fit is refused before anything is allocated
+        goal = _goal(config, spec)
         store = Store(spec, config.replay, config.lanes, config.learner.gamma)
         sampler = _sampler(config, store)
+        hindsight = Hindsight(store, goal, config.replay.hindsight) if goal else None
     with _timed(seconds, "lanes"):
         # A zygote takes as long to load as this process to compile, so it begins before.
         made = Zygote(aot.cache_folder()) if config.workers else config.world().make(config.lanes)
     try:
-        return _built(config, spec if isinstance(made, Zygote) else made.spec, store, sampler, made, seconds, trace)
+        spec = spec if isinstance(made, Zygote) else made.spec
+        pipeline = _built(config, spec, store, sampler, made, seconds, trace)
+        pipeline.hindsight = hindsight
+        return pipeline
     except BaseException:
         made.close()
         raise
@@ -278,6 +287,20 @@ def _sampler(config: TrainConfig, store: Store) -> samplers.Sampler:
 def _returns(config: TrainConfig, store: Store, spec: EnvSpec) -> BlockReturns | None:
     trace_lambda = _variant(config).trace_lambda
     return None if trace_lambda is None else BlockReturns(spec, store, cycle_of(config).steps, trace_lambda)
+
+
+def _goal(config: TrainConfig, spec: EnvSpec) -> Goal | None:
+    if not config.replay.hindsight:
+        return None
+    goal = config.world().goal()
+    if goal is None:
+        raise UserError(
+            f"replay.hindsight = {config.replay.hindsight} needs goals, and workload = {config.workload} has none: a "
+            "Gymnasium environment has them where it has compute_reward and a Dict with achieved_goal and "
+            "desired_goal; set --replay.hindsight 0"
+        )
+    fields_of(spec, goal)
+    return goal
 
 
 def _refuse_cycle(config: TrainConfig, spec: EnvSpec) -> None:

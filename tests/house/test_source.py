@@ -16,7 +16,14 @@ FILES = sorted(ROOT.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text()) for path in FILES}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_DOCSTRING = 500, 60, 5
 PLUGINS = ("envs", "networks", "learn/variants", "replay/samplers", "presets", "doctor/diagnoses")
-FOREIGN = ("gymnasium.py", "_gymnasium_make.py", "_gymnasium_checks.py", "_adapters.py", "_spaces.py")  # Python anyway
+FOREIGN = (
+    "gymnasium.py",
+    "_gymnasium_make.py",
+    "_gymnasium_checks.py",
+    "_gymnasium_goals.py",
+    "_adapters.py",
+    "_spaces.py",
+)
 HOT = [
     path
     for folder in ("collect", "replay", "learn", "envs")

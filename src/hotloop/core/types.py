@@ -1,11 +1,11 @@
 """The nouns that cross stages, with shape and meaning where each field is declared.
 
-Letters in shapes: T batched steps, N lanes, A actions, K measures, U updates, B batch, P parameters.
+Letters in shapes: T batched steps, N lanes, A actions, K measures, U updates, B batch, P parameters, M any number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,6 +44,17 @@ class EnvSpec:
     masked: bool = False  # whether a mask of legal actions comes with each observation
     measures: tuple[str, ...] = ()  # K names of what an episode is judged by, the first one foremost
     exact: bool = True  # whether its whole state can be read and written, and so resumed bit for bit
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a world with goals says of them: what reaching one is worth, for many pairs at once. Both kinds are parts of
+    its observation and of one shape, as Gymnasium-Robotics has it. Hindsight replay asks."""
+
+    reward: Callable[[np.ndarray, np.ndarray], np.ndarray]  # achieved, desired [M, *shape] -> [M]
+    terminated: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None  # the same -> [M] bool; None: never by it
+    achieved: str = "achieved_goal"
+    desired: str = "desired_goal"
 
 
 @dataclass

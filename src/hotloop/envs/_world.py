@@ -10,7 +10,7 @@ from typing import Any
 from hotloop.core import discover
 from hotloop.core.errors import UserError, unknown
 from hotloop.core.options import from_dict
-from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Policy
+from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Goal, Policy
 
 PACKAGE = "hotloop.envs"
 ADAPTER = "gymnasium"  # the one file here that is not a world but a door to all others
@@ -51,6 +51,10 @@ class World:
         """(one observation in the environment's own words -> its parts, or None where it is none; action -> what its
         `step` takes)"""
         return self.module.words(self.options) if hasattr(self.module, "words") else (lambda obs: None, int)
+
+    def goal(self) -> Goal | None:
+        """What its goals are worth; None where it has none."""
+        return self.module.goal(self.options) if hasattr(self.module, "goal") else None
 
     def heuristic(self, env: BatchedEnv) -> Policy:
         """The best simple policy that ships with the world, for the lanes of `env`, which it may look into."""

@@ -16,9 +16,9 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from hotloop.core import random
 from hotloop.core.errors import UserError
 from hotloop.core.options import option
-from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Steps
+from hotloop.core.types import Arrays, BatchedEnv, EnvSpec, Goal, Steps
 from hotloop.envs import _gymnasium_checks as checks
-from hotloop.envs import _gymnasium_make, _spaces
+from hotloop.envs import _gymnasium_goals, _gymnasium_make, _spaces
 from hotloop.envs._spaces import Actions, Layout
 
 
@@ -71,6 +71,11 @@ def words(options: Options) -> tuple[Callable[[Any], Arrays | None], Callable[[i
         return {f.name: array[0] for f, array in zip(layout.fields, arrays, strict=True)}
 
     return parts, actions.one
+
+
+def goal(options: Options) -> Goal | None:
+    """What the environment's goals are worth; None where it has none."""
+    return _gymnasium_goals.goal(_gymnasium_make.single(options), _name(options))
 
 
 def lane_seed(seed: int, lane: int) -> int:

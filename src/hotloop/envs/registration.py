@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from hotloop.envs._world import FOREIGN, own_names
 
-_SPELLING = {"cartpole": "CartPole"}  # names that are not simply each word capitalised
+_SPELLING = {"cartpole": "CartPole", "bitflip": "BitFlip"}  # names that are not simply each word capitalised
 
 
 def ids() -> dict[str, str]:

@@ -28,6 +28,9 @@ class Options:
         gt=0,
         le=1,
     )
+    hindsight: int = option(
+        0, "samples with a goal that their episode reached later, for each with its own goal; 0: none", ge=0
+    )
     max_memory_gb: float | None = option(None, "refuse a replay that needs more, even if the machine has it", gt=0)
 
 

@@ -23,7 +23,7 @@ class Options:
     huber_delta: float = option(1.0, "where the Huber loss turns linear", gt=0)
 
 
-GOES_WITH = {"sampler.name": "newest", "replay.n_step": 1, "learner.target_every_updates": 0}
+GOES_WITH = {"sampler.name": "newest", "replay.n_step": 1, "replay.hindsight": 0, "learner.target_every_updates": 0}
 
 
 def returns(options: Options) -> float:
