@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: setup train test check gate learn prove bench bench-setup clean
+.PHONY: setup train test check gate learn prove bench bench-all bench-setup clean
 
 setup: $(READY)  ## make the environment
 
@@ -40,6 +40,9 @@ prove: $(READY)  ## what must hold whoever is killed when: minutes of killing
 
 bench: $(READY)  ## measure, against rivals in environments of their own; results in bench/results
 	$(BIN)/python bench/run.py
+
+bench-all: $(READY)  ## the same with the long stages: hours
+	$(BIN)/python bench/run.py --all
 
 bench-setup: $(READY)  ## the rivals' environments
 	$(BIN)/python bench/run.py --setup

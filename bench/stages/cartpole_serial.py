@@ -7,6 +7,7 @@ from typing import Any
 from bench.measure import Row, stage
 from bench.stages import _cartpole
 
+LONG = True  # run only where it is named, or with all
 NATIVE = "ours, native CartPole, one lane, serial (1 core)"
 GYMNASIUM = "ours, Gymnasium's CartPole-v1 as theirs, one lane, serial (1 core)"
 

@@ -8,6 +8,7 @@ from typing import Any
 from bench.measure import Row, stage
 from bench.stages import _cartpole
 
+LONG = True  # run only where it is named, or with all
 OVERLAP = "ours, native CartPole, overlap (2 cores)"
 SERIAL = "ours, native CartPole, no overlap (1 core)"
 GYMNASIUM = "ours, Gymnasium's CartPole-v1 as theirs, overlap (2 cores)"

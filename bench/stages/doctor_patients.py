@@ -12,6 +12,7 @@ from typing import Any
 from bench.measure import ROOT, Row, stage
 from bench.patients.planted import HEALTHY, PATIENTS, Cause, Patient, causes_first, line, script
 
+LONG = True  # run only where it is named, or with all
 RUNS, DURATION_S = 10, 60.0
 PAIRS, CURED_S = 5, 12.0
 EXAMINE = (

@@ -11,6 +11,7 @@ from typing import Any
 
 from bench.measure import Row, ratios, stage
 
+LONG = True  # run only where it is named, or with all
 CENTRES = (2, 4, 6, 8)
 EPISODES = 100
 JUDGED = 4  # data centres, where the bounds are

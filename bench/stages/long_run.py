@@ -14,6 +14,7 @@ import numpy as np
 from bench.measure import Row, stage, theil_sen
 from bench.stages._starts import COMMAND
 
+LONG = True  # run only where it is named, or with all
 SAMPLES_PER_STEP = 1.0  # half of the preset's, so that 20 M env steps take two minutes
 WARM = 0.2  # share of the run left out of both figures: epsilon falls, the replay fills, rings wrap for the first time
 EVERY_S = 0.5

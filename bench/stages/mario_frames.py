@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.measure import Peer, Row, interleaved, ratios, stage
 
+LONG = True  # run only where it is named, or with all
 PROCESSES, LANES = 2, 8
 SHAPES = {"84×84, skip 4": {"frame": 84, "skip": 4}, "128×128, skip 6": {"frame": 128, "skip": 6}}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.measure import Row, interleaved, ratios, stage
 
+LONG = True  # run only where it is named, or with all
 HIDDEN, BATCH, UPDATES = (256, 256), 256, 8
 PLAIN = "dqn"
 # name -> (what is changed, the most it may cost)
