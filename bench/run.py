@@ -37,10 +37,15 @@ def main() -> int:
     parser.add_argument(
         "--table", action="store_true", help="Markdown from the results that are kept; measures nothing"
     )
+    parser.add_argument("--show", action="store_true", help="the same for the terminal")
     parser.add_argument("--setup", action="store_true", help="make the rivals' environments")
     args = parser.parse_args()
     if args.table:
         print(markdown(kept()))
+        return 0
+    if args.show:
+        for result in kept():
+            print(text(result))
         return 0
     if args.setup:
         return setup()

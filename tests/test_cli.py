@@ -60,6 +60,8 @@ def process(*args: object, **options: Any) -> subprocess.CompletedProcess[str]:
 # --- mistakes --------------------------------------------------------------------------------------------------------
 
 MISTAKES = [
+    ("bench snake_enf", "unknown stage 'snake_enf'; did you mean 'snake_env'?"),
+    ("bench --quik", "unknown option '--quik'; did you mean '--quick'?"),
     ("trian", "unknown command 'trian'; did you mean 'train'?"),
     ("train", "train needs a WORKLOAD"),
     ("train --lanes 4", "train needs a WORKLOAD"),
@@ -356,6 +358,21 @@ def test_list_names_every_part(call):
         assert re.search(rf"\b{name}\b", out), name
     code, out, _ = call("list", "--json")
     assert {"worlds", "networks", "heads", "variants"} <= set(json.loads(out))
+
+
+def test_bench_prints_what_is_kept_and_measures_only_what_is_named(call, monkeypatch):
+    asked = []
+
+    class Done:
+        returncode = 1
+
+    monkeypatch.setattr(cli.subprocess, "run", lambda words: (asked.append([str(w) for w in words[2:]]), Done())[1])
+    for words in ("bench", "bench snake_env overlap --quick", "bench --all", "bench --quick"):
+        assert call(*words.split())[0] == 1, "the exit code is that of the measuring"
+    assert asked == [["--show"], ["--only", "snake_env", "overlap", "--quick"], ["--all"], ["--quick"]]
+    monkeypatch.setattr(cli, "__file__", "/usr/lib/python3/site-packages/hotloop/cli.py")
+    code, _, err = call("bench")
+    assert code == 2 and "clone the repository" in err
 
 
 def test_version(call):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ USAGE = """hotloop: deep Q-learning at the speed the machine allows
   hotloop tune-system WORKLOAD       choose lanes, workers and threads for this machine, at the same samples per step
   hotloop report RUN…                one HTML page about one run or several
   hotloop compare RUN…               settings against each other: scores, curves, speeds, with intervals over seeds
+  hotloop bench [STAGE…]             what was measured, against rivals too; or measure stages anew
   hotloop list                       worlds, presets, networks, heads, variants, samplers
 
 Each has --help. `hotloop train WORKLOAD --help` shows every option with its value for that workload."""
@@ -79,6 +81,11 @@ named. Final greedy scores (mean, interquartile mean, 95 % bootstrap interval ov
 improvement, curves over env steps and over seconds of training, env steps/s beside samples per step; what is not like
 for like is said. --threshold: env steps and seconds until it was first met. --measure: a measure of the world (such as
 score) in place of the return. --html: the same and the curves as one page.""",
+    "bench": """hotloop bench [STAGE …] [--all] [--quick]
+
+The results that the repository keeps, each with machine, commit and command; losses too. With names of stages: measure
+those, against the rivals whose environments `make bench-setup` has made; --all: every stage, which takes hours;
+--quick: only that they run. In a clone of the repository, for the benchmarks are not installed.""",
     "list": "hotloop list [--json]\n\nWorlds with their presets, networks, heads, variants, samplers.",
 }
 
@@ -106,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(args: list[str]) -> int:
     verbs: dict[str, Callable[[list[str]], int]] = {
         "train": _train, "resume": _resume, "eval": _eval, "play": _play, "doctor": _doctor,
-        "tune-system": _tune_system, "report": _report, "compare": _compare,
+        "tune-system": _tune_system, "report": _report, "compare": _compare, "bench": _bench,
         "list": _list,
     }  # fmt: skip
     if not args or args[0] in ("-h", "--help", "help"):
@@ -291,6 +298,22 @@ def _compare(args: list[str]) -> int:
         print("\n\n\n".join("\n".join(telling.lines(c)) for c in found))
         print("\n".join([f"skipped: {line}" for line in skipped] + ([own["html"]] if own["html"] else [])))
     return 0
+
+
+def _bench(args: list[str]) -> int:
+    names = list(takewhile(lambda word: not word.startswith("--"), args))
+    own = _take(flags := _flags(args[len(names) :]), {"quick": False, "all": False})
+    _nothing_left(flags, list(own))
+    script = Path(__file__).resolve().parents[2] / "bench" / "run.py"
+    if not script.exists():
+        raise UserError("bench: results and benchmarks are not installed; clone the repository and call it there")
+    known = sorted(f.stem for f in (script.parent / "stages").glob("[!_]*.py"))
+    for name in names:
+        if name not in known:
+            raise unknown("stage", name, known)
+    words = ["--only", *names] if names else ["--all"] if own["all"] else []
+    words += ["--quick"] if own["quick"] else []
+    return subprocess.run([sys.executable, script, *(words or ["--show"])]).returncode
 
 
 def _list(args: list[str]) -> int:

@@ -143,6 +143,21 @@ def test_the_table_is_made_from_the_json_alone():
     assert "| ours / theirs | 66 [5, 7] ×, n=3 | 1 | ≥ 5 | ≥ 10 | aim |" in run.markdown([other])
 
 
+def test_what_is_kept_is_shown_without_measuring(monkeypatch, capsys):
+    monkeypatch.setattr(run, "kept", lambda: [json.loads(json.dumps(result(ROW)))])
+    monkeypatch.setattr(run, "measured", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(sys, "argv", ["run.py", "--show"])
+    assert run.main() == 0
+    assert "ours / theirs" in capsys.readouterr().out
+
+
+def test_all_means_the_long_ones_too(monkeypatch):
+    ran: list[str] = []
+    monkeypatch.setattr(run, "measured", lambda name, quick: ran.append(name))
+    monkeypatch.setattr(sys, "argv", ["run.py", "--all"])
+    assert run.main() == 1 and ran == run.stages()
+
+
 def test_changed_trees_and_busy_machines_are_marked():
     assert "with changes" in run.markdown([result(ROW, dirty=True)])
     assert "NOT A QUIET MACHINE" not in run.markdown([result(ROW)])
