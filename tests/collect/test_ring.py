@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -118,18 +119,23 @@ def test_what_a_dead_worker_had_made_is_lost_once():
 @pytest.mark.parametrize("together", [True, False])
 def test_a_reader_that_sleeps_is_woken_and_so_is_a_writer(monkeypatch, together):
     monkeypatch.setattr(atomic, "can_sleep_while_all", lambda: together)
+    monkeypatch.setattr(ring, "_SLICE_NS", 10**12)  # only being woken ends a sleep
+    began = time.monotonic()
     shared, other = new(), new()
-    thread = threading.Thread(target=lambda: (shared.claim(0.0), put(shared, 5)))
-    thread.start()
-    assert await_any([other, shared], 60.0) and not await_any([other], 0.0)
-    thread.join()
-    assert shared.peek(60.0)[0].seq == 0
-    put(shared, 6)
-    put(shared, 7)
-    thread = threading.Thread(target=shared.release)
+    for wait in (lambda: await_any([other, shared], 60.0), lambda: shared.peek(60.0)):
+        thread = threading.Timer(0.05, put, (shared, 5))
+        thread.start()
+        assert wait()
+        thread.join()
+        assert shared.peek(60.0)[0].weights_version == 5 and not await_any([other], 0.0)
+        shared.release()
+    for n in range(3):
+        put(shared, n)
+    thread = threading.Timer(0.05, shared.release)
     thread.start()
     assert shared.claim(60.0) is not None
     thread.join()
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("wait", ["peek", "claim", "any"])

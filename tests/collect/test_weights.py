@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -71,10 +72,14 @@ def test_a_reader_that_finds_no_whole_copy_keeps_what_it_has():
     assert shared.read(out, 0) == 0 and np.array_equal(out, of(9))
 
 
-def test_whoever_waits_is_woken_or_told_that_it_was_in_vain():
+def test_whoever_waits_is_woken_or_told_that_it_was_in_vain(monkeypatch):
     shared = new()
-    thread = threading.Thread(target=lambda: shared.publish(of(1), 4))
-    thread.start()
-    assert shared.wait_for(4, 60.0) and shared.wait_for(2, 0.0)
-    thread.join()
+    thread = threading.Timer(0.05, shared.publish, (of(1), 4))
+    with monkeypatch.context() as changed:
+        changed.setattr(weights, "_SLICE_NS", 10**12)  # only being woken ends a sleep
+        began = time.monotonic()
+        thread.start()
+        assert shared.wait_for(4, 60.0) and shared.wait_for(2, 0.0)
+        thread.join()
+        assert time.monotonic() - began < 30
     assert not shared.wait_for(5, 0.02) and not shared.wait_for(5, 0.0)
