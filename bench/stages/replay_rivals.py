@@ -36,8 +36,8 @@ def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
 def _at(size: int, prioritized: bool, quick: bool, versions: dict[str, Any]) -> list[Row]:
     """All memories of one size, in turns."""
     with ExitStack() as stack:
-        peers = {"ours": stack.enter_context(Peer("replay_ours"))}
-        ours_16 = peers[f"ours, {AT_ONCE} at once"] = stack.enter_context(Peer("replay_ours"))
+        peers = {"ours": stack.enter_context(Peer("ours_replay"))}
+        ours_16 = peers[f"ours, {AT_ONCE} at once"] = stack.enter_context(Peer("ours_replay"))
         for name, (place, has) in RIVALS.items():
             if has or not prioritized:
                 peers[name.removeprefix("replay_")] = stack.enter_context(Peer(name, rival_python(place)))
