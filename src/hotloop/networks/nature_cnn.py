@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from hotloop.core.errors import UserError
 from hotloop.core.options import option
 from hotloop.core.types import EnvSpec
+from hotloop.networks._image import ImageTorso, beside, image_of
 
 
 @dataclass(frozen=True)
@@ -32,32 +32,25 @@ class Options:
 
 def torso(spec: EnvSpec, options: Options) -> tuple[nn.Module, int]:
     """(module: parts [B, *seen] float32 -> features [B, F], F)"""
-    images = [f for f in spec.observation if len(f.seen) >= 3]
-    if len(images) != 1:
-        raise UserError(
-            f"network nature_cnn needs one image part (channels, height, width); {spec.name} has {len(images)}; "
-            "use --network mlp"
-        )
+    image = image_of(spec, "nature_cnn")
     if not len(options.channels) == len(options.kernels) == len(options.strides):
         raise UserError("network options channels, kernels and strides must have the same length")
-    *lead, height, width = images[0].seen
+    *lead, height, width = image.seen
     size_in, layers = prod(lead), []
     for size_out, kernel, stride in zip(options.channels, options.kernels, options.strides, strict=True):
         height = (height + 2 * options.padding - kernel) // stride + 1
         width = (width + 2 * options.padding - kernel) // stride + 1
         if min(height, width) < 1:
             raise UserError(
-                f"network nature_cnn: an image of {images[0].seen[-2]}×{images[0].seen[-1]} is too small for "
+                f"network nature_cnn: an image of {image.seen[-2]}×{image.seen[-1]} is too small for "
                 f"kernels {options.kernels} with strides {options.strides}; set --network.kernels and .strides"
             )
         layers += [*_convolution(size_in, size_out, kernel, stride, options), nn.ReLU()]
         size_in = size_out
-    rest = sum(prod(f.seen) for f in spec.observation if f is not images[0])
-    flat = size_in * height * width + rest
-    linear = nn.Linear(flat, options.features)
+    linear = nn.Linear(size_in * height * width + beside(spec, image), options.features)
     if options.init == "he":
         _he(linear)
-    return ImageTorso(images[0].name, layers, linear, options.channels_last), options.features
+    return ImageTorso(image.name, layers, linear, options.channels_last), options.features
 
 
 def _convolution(size_in: int, size_out: int, kernel: int, stride: int, options: Options) -> list[nn.Module]:
@@ -77,23 +70,3 @@ def _he(layer: nn.Conv2d | nn.Linear) -> None:
     nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
-
-
-class ImageTorso(nn.Module):
-    """Convolutions over one part, a linear layer over their output and all other parts."""
-
-    def __init__(self, image: str, layers: list[nn.Module], linear: nn.Linear, channels_last: bool) -> None:
-        super().__init__()
-        self.image, self.channels_last = image, channels_last
-        self.layers = nn.Sequential(*layers)
-        self.linear = linear
-
-    def forward(self, obs: dict[str, Tensor]) -> Tensor:
-        image = obs[self.image]
-        if image.dim() > 4:  # stacked colour frames: stack and channels become one axis
-            image = image.flatten(1, -3)
-        if self.channels_last:
-            image = image.contiguous(memory_format=torch.channels_last)
-        rest = [p.reshape(p.shape[0], -1) for name, p in obs.items() if name != self.image]
-        flat = [self.layers(image).flatten(1), *rest]
-        return torch.relu(self.linear(flat[0] if len(flat) == 1 else torch.cat(flat, 1)))
