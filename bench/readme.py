@@ -20,6 +20,22 @@ SHOWN: dict[str, dict[str, str]] = {
         "env steps/s, ours, native CartPole, overlap": "train CartPole, 10 lanes, against Stable-Baselines3",
         "env steps/s, ours, Gymnasium's CartPole-v1": "… both on Gymnasium's CartPole-v1",
     },
+    "cartpole_rivals": {
+        **{
+            f"env steps/s, ours, native CartPole, overlap (2 cores) / {title}": f"… against {words}"
+            for title, words in (
+                ("Tianshou", "Tianshou"),
+                ("SBX", "SBX"),
+                ("TorchRL", "TorchRL"),
+                ("RLlib", "RLlib"),
+                ("JAX, the whole program", "the whole of DQN as one JAX program"),
+            )
+        },
+        "env steps/s, ours, native CartPole, no overlap (1 core) / JAX": "… the same on one core",
+    },
+    "cartpole_one_lane": {
+        "env steps/s, ours, native CartPole": "… one lane, one core, against DQN in one file of PyTorch",
+    },
     "cartpole_serial": {
         "env steps/s, ours, native CartPole": "… one lane, nothing at the same time, one core each",
         "env steps/s, ours, Gymnasium's CartPole-v1": "… both on Gymnasium's CartPole-v1",
@@ -42,6 +58,17 @@ SHOWN: dict[str, dict[str, str]] = {
         "cartpole: greedy return": "CartPole learnt, return",
         "cartpole: training until": "… training until 475",
     },
+    "time_to_475": {
+        "second start + time to 475, JAX": "CartPole at 475, from the start of the process, against the JAX program",
+        "second start + time to 475, PyTorch": "… against DQN in one file of PyTorch",
+        "second start + time to 475, Stable": "… against Stable-Baselines3 at the settings of its zoo",
+        "training until 475, JAX": "… training alone, against the JAX program",
+    },
+    "cold_start": {
+        "JAX, the whole program: second": "second start to first update of the JAX program",
+        "Stable-Baselines3: second": "… of Stable-Baselines3",
+    },
+    "snake_envpool": {"env steps/s, ours, ten": "Snake alone, one core, against EnvPool's on two"},
     "overlap": {
         "snake flood, 256 lanes: overlap on / off": "collecting and learning at once against in turn, native",
         "Gymnasium's CartPole-v1, 16 lanes: overlap on / off": "… an environment that holds the interpreter",
@@ -73,9 +100,13 @@ def block() -> str:
 
 
 def measured(row: dict[str, Any]) -> str:
+    if not row["values"]:
+        return row["note"]
     low, high = row["interval"]
     value = f"{figure(row['median'])} {row['unit']}".replace(" ×", "×")
-    return f"**{value}** [{figure(low)}, {figure(high)}]" if len(row["values"]) > 1 else f"**{value}**"
+    span = f" [{figure(low)}, {figure(high)}]" if len(row["values"]) > 1 else ""
+    span += " interquartile mean" if row.get("middle", "median") != "median" else ""
+    return f"**{value}**{span}{', less than it must be' if row['verdict'] == 'MISSED' else ''}"
 
 
 def sampled(row: dict[str, Any]) -> str:

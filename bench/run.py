@@ -117,7 +117,8 @@ def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     """One row of a result as the columns of HEAD."""
     n = len(row["values"])
     span = " [{}, {}]".format(*map(figure, row["interval"])) if n > 1 else ""
-    value = f"{figure(row['median'])}{span} {row['unit']}, n={n}" if n else ""
+    middle = "" if row.get("middle", "median") == "median" else f", {row['middle']}"
+    value = f"{figure(row['median'])}{span} {row['unit']}{middle}, n={n}" if n else ""
     what = f"{row['what']} ({row['note']})" if row["note"] else row["what"]
     sign = "≥" if row["better"] == "more" else "≤"
     bounds = ["" if row[k] is None else f"{sign} {figure(row[k])}" for k in ("must", "aim")]

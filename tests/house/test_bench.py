@@ -122,6 +122,10 @@ def test_the_interquartile_mean_leaves_out_a_quarter_on_either_side():
 def test_a_rival_that_cannot_be_measured_has_a_row_that_says_why():
     row = finished(Row("ours / theirs", "×", (), must=6, note="not measured here: no wheel"))
     assert row["verdict"] == "NOT MEASURED" and row["median"] is None
+    from bench import readme
+
+    assert readme.measured(row) == "not measured here: no wheel"
+    assert "less than it must be" in readme.measured(finished(Row("x", "×", (0.8, 0.9), must=1.0)))
     table = run.markdown([json.loads(json.dumps(result(Row("ours / theirs", "×", (), must=6, note="not here: why"))))])
     assert "| ours / theirs (not here: why) |  |  | ≥ 6 |  | NOT MEASURED |" in table
 
