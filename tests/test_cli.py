@@ -354,10 +354,11 @@ def test_list_names_every_part(call):
     code, out, err = call("list")
     assert (code, err) == (0, "")
     parts = [*discover.names("hotloop.networks"), *discover.names("hotloop.learn.variants"), "scalar", "dueling"]
+    parts += discover.names("hotloop.replay.samplers")
     for name in ("snake", "cartpole", "identity", *parts, *presets_of("snake")):
         assert re.search(rf"\b{name}\b", out), name
     code, out, _ = call("list", "--json")
-    assert {"worlds", "networks", "heads", "variants"} <= set(json.loads(out))
+    assert {"worlds", "networks", "heads", "variants", "samplers"} <= set(json.loads(out))
 
 
 def test_bench_prints_what_is_kept_and_measures_only_what_is_named(call, monkeypatch):

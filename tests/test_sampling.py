@@ -88,6 +88,12 @@ def test_what_prioritized_refuses(sampler, said):
     assert str(error.value).startswith(said)
 
 
+@each
+def test_returns_of_many_steps_are_sampled(tmp_path, name):
+    summary = running.train(tmp_path / "run", "cartpole", sampler={"name": name}, replay={"n_step": 60})
+    assert summary["refused_updates"] == 0
+
+
 def test_a_sampler_of_the_user_s_own(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "my_samplers.py").write_text(

@@ -348,14 +348,13 @@ def _warm(pipeline: Pipeline) -> None:
     pipeline.collector.warm(learner.params)
     scratch_store = Store(spec, replace(config.replay, capacity=64 + 4 * config.replay.n_step), 1, config.learner.gamma)
     sampler, slots = _sampler(config, scratch_store), pipeline._slots
-    for _ in range(16):
+    for _ in range(16 + config.replay.n_step):
         scratch_store.write(block)
-        sampler.written(scratch_store.window())
-    if scratch_store.size:
-        sampler.choose(scratch_store.window(), 0, 0, slots, learner.batch.weight)
-        scratch_store.gather(slots, learner.batch)
-        if scratch_returns := _returns(config, scratch_store, spec):
-            scratch_returns.fill(slots, pipeline._values(), learner.batch)
+    sampler.written(scratch_store.window())
+    sampler.choose(scratch_store.window(), 0, 0, slots, learner.batch.weight)
+    scratch_store.gather(slots, learner.batch)
+    if scratch_returns := _returns(config, scratch_store, spec):
+        scratch_returns.fill(slots, pipeline._values(), learner.batch)
     before = learner.state()
     try:
         _, priority = learner.update()

@@ -41,7 +41,7 @@ class Hindsight:
         steps = np.arange(self._n)
         ends = np.zeros(after.shape, bool)
         if self._goal.terminated is not None:
-            ends = self._goal.terminated(reached, repeated).reshape(after.shape) & (steps < taken[:, None])
+            ends = self._goal.terminated(reached, repeated).reshape(after.shape)
         ended = ends.any(axis=1)
         lasting = np.where(ended, ends.argmax(axis=1) + 1, taken)
         worth = np.where(steps < lasting[:, None], reward * self._powers[:-1], 0.0).sum(axis=1)
@@ -57,7 +57,7 @@ class Hindsight:
 
     def _draw(self, slots: np.ndarray, seed: int, update: int) -> np.ndarray:
         """A row for each sample that is relabelled: its number, how many steps it spans, and rows of what was
-        achieved: the new goal, and what was achieved after each of its n steps."""
+        achieved: the new goal, then what was after each of its n steps, the last one again where it spans fewer."""
         if len(self._room) < slots.size:
             self._room = np.empty((slots.size, self._n + 3), np.int64)
         store, window = self._store.state(), self._store.window()
