@@ -28,6 +28,7 @@ USAGE = """hotloop: deep Q-learning at the speed the machine allows
   hotloop report RUN…                one HTML page about one run or several
   hotloop compare RUN…               settings against each other: scores, curves, speeds, with intervals over seeds
   hotloop bench [STAGE…]             what was measured, against rivals too; or measure stages anew
+  hotloop search WORKLOAD            hyper-parameters by trial, several seeds each (an extra)
   hotloop list                       worlds, presets, networks, heads, variants, samplers
 
 Each has --help. `hotloop train WORKLOAD --help` shows every option with its value for that workload."""
@@ -86,6 +87,13 @@ score) in place of the return. --html: the same and the curves as one page.""",
 The results that the repository keeps, each with machine, commit and command; losses too. With names of stages: measure
 those, against the rivals whose environments `make bench-setup` has made; --all: every stage, which takes hours;
 --quick: only that they run. In a clone of the repository, for the benchmarks are not installed.""",
+    "search": """hotloop search WORKLOAD [options of train] [--trials N] [--seeds N] [--minutes M] [--measure NAME]
+               [--vary OPTION=LOW..HIGH,OPTION=A|B] [--out FILE.toml]
+
+Settings tried one after another by optuna, --seeds runs each (default 3), every run with the same budget of env steps;
+the settings as they are come first. Bad trials are given up after fewer seeds; no trial begins after --minutes. Varied
+unless --vary says otherwise: learning rate, gamma, decay of epsilon, target interval, n-step. The best is judged again
+on seeds that chose nothing, and written to a file that `train --config` takes (default found-WORKLOAD.toml).""",
     "list": "hotloop list [--json]\n\nWorlds with their presets, networks, heads, variants, samplers.",
 }
 
@@ -113,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(args: list[str]) -> int:
     verbs: dict[str, Callable[[list[str]], int]] = {
         "train": _train, "resume": _resume, "eval": _eval, "play": _play, "doctor": _doctor,
-        "tune-system": _tune_system, "report": _report, "compare": _compare, "bench": _bench,
+        "tune-system": _tune_system, "report": _report, "compare": _compare, "search": _search, "bench": _bench,
         "list": _list,
     }  # fmt: skip
     if not args or args[0] in ("-h", "--help", "help"):
@@ -316,6 +324,22 @@ def _bench(args: list[str]) -> int:
     return subprocess.run([sys.executable, script, *(words or ["--show"])]).returncode
 
 
+def _search(args: list[str]) -> int:
+    workload, flags = _positional(args, "search", "WORKLOAD")
+    own = {"preset": "default", "config": None, "trials": "20", "seeds": "3", "minutes": None, "measure": "return"}
+    own = _take(flags, {**own, "vary": None, "out": None})
+    layers = [*_file(own["config"]), _nested(flags)]
+    trials, seeds = _count(own, "trials"), _count(own, "seeds")
+    minutes = None if own["minutes"] is None else _number(own, "minutes")
+    from hotloop import api, search
+
+    out = own["out"] or f"found-{workload.replace('/', '-').replace(':', '-')}.toml"
+    config = api.configure(workload, own["preset"], *layers)
+    return search.command(
+        config, own["preset"], own["vary"], trials, seeds, minutes, own["measure"], Path(out)
+    )  # fmt: skip
+
+
 def _list(args: list[str]) -> int:
     own = _take(flags := _flags(args), {"json": False})
     _nothing_left(flags, list(own))
@@ -427,7 +451,7 @@ def _number(own: dict[str, Any], name: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < math.inf:
-        raise UserError(f"--{name} {shown(own[name])}: expected a number of seconds above 0")
+        raise UserError(f"--{name} {shown(own[name])}: expected a number above 0")
     return value
 
 

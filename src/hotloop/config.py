@@ -13,7 +13,7 @@ from hotloop import matmul
 from hotloop.collect import act
 from hotloop.collect import workers as worker_processes
 from hotloop.core import discover, toml
-from hotloop.core.errors import UserError
+from hotloop.core.errors import UserError, unknown
 from hotloop.core.options import from_dict, option, shown, to_dict
 from hotloop.envs._world import World, world
 from hotloop.learn import learner
@@ -211,7 +211,7 @@ def _check_variant(config: TrainConfig) -> None:
     """What the chosen variant cannot go with."""
     name = config.variant["name"]
     needs = variants.chosen(name, config.variant_options()).goes_with
-    found = {path: _option(config, path) for path in needs}
+    found = {path: option_at(config, path) for path in needs}
     if wrong := [path for path in needs if found[path] != needs[path]]:
         told = " and ".join(f"{path} = {shown(needs[path])}, not {shown(found[path])}" for path in wrong)
         flags = " ".join(f"--{path.removesuffix('.name').replace('_', '-')} {needs[path]}" for path in wrong)
@@ -223,10 +223,15 @@ def _check_variant(config: TrainConfig) -> None:
         )
 
 
-def _option(config: TrainConfig, path: str) -> Any:
-    group, _, key = path.partition(".")
-    held = getattr(config, group)
-    return held[key] if isinstance(held, dict) else getattr(held, key)
+def option_at(config: TrainConfig, path: str) -> Any:
+    """The value of an option by its dotted path."""
+    here: Any = config
+    for name in path.split("."):
+        known = here if isinstance(here, dict) else getattr(here, "__dataclass_fields__", {})
+        if name not in known:
+            raise unknown("option", path, [f"{path.rpartition('.')[0]}.{k}".lstrip(".") for k in known])
+        here = here[name] if isinstance(here, dict) else getattr(here, name)
+    return here
 
 
 def _check_consistent(config: TrainConfig) -> None:
