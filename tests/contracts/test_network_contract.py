@@ -13,7 +13,7 @@ from hotloop.core.errors import UserError
 from hotloop.core.types import EnvSpec, Field
 from hotloop.networks._build import PACKAGE, QNetwork, build
 from hotloop.networks._flat import forward_of, initial, layout_of
-from hotloop.networks._heads import HEADS
+from hotloop.networks._heads import HEADS, Outputs
 
 NETWORKS = names(PACKAGE)
 SPECS = {
@@ -136,3 +136,27 @@ def test_called_with_flat_parameters_it_is_the_same_and_every_one_has_a_gradient
     assert all((moved.pop(parameter).abs() < 1e-6).all() for parameter in idle)
     assert all((g != 0).any() for g in moved.values())
     assert all(torch.equal(own[n], p) for n, p in network.state_dict().items()), "calling it changed the module"
+
+
+ASKED = {"numbers": Outputs(numbers=3), "quantiles": Outputs(cosines=8, midpoints=5)}
+SEVERAL = [(n, kind) for n in NETWORKS for kind in KINDS[n] if not hasattr(load(PACKAGE, n), "whole")]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize(("name", "kind"), SEVERAL)
+def test_noisy_dueling_and_several_numbers_per_action(name, kind, asked):
+    network, obs = build(spec_of(kind), name, {}, "dueling", 0, ASKED[asked], noisy_sigma=0.5), observations(kind)
+    layout = layout_of(network)
+    random = torch.Generator().manual_seed(2)
+    noise = torch.randn(layout.noise_size, generator=random)
+    fractions = torch.rand((B, 3), generator=random) if asked == "quantiles" else None
+    forward, views = forward_of(network, layout), [v.requires_grad_() for v in layout.views(initial(network))]
+    output = forward(views, obs, fractions, noise)
+    assert output.shape == (B, spec_of(kind).num_actions, 3)
+    gradients = dict(zip(layout.names, torch.autograd.grad(output.square().sum(), views), strict=True))
+    idle = tuple(n for i in getattr(load(PACKAGE, name), "IDLE", ()) for n in (i, f"{i}_sigma"))
+    assert all((g != 0).any() for n, g in gradients.items() if n not in idle)
+    for row in range(B):
+        alone = {part: values[row : row + 1] for part, values in obs.items()}
+        given = None if fractions is None else fractions[row : row + 1]
+        assert torch.allclose(forward(views, alone, given, noise)[0], output[row], rtol=1e-4, atol=1e-4)

@@ -30,6 +30,7 @@ class Sample:
     discount: float
     next_obs: dict[str, np.ndarray]
     next_mask: np.ndarray | None
+    mask: np.ndarray | None
 
 
 @dataclass
@@ -111,7 +112,7 @@ class Model:
             after, mask = [*before, self.tail[lane][0]], self.tail[lane][1]
         obs = self._stacked(self._episode(lane, k))
         next_obs = {n: np.zeros_like(a) for n, a in obs.items()} if after is None else self._stacked(after)
-        return Sample(obs, steps[k].action, total, discount, next_obs, mask)
+        return Sample(obs, steps[k].action, total, discount, next_obs, mask, steps[k].mask)
 
     def _episode(self, lane: int, k: int) -> list[dict[str, np.ndarray]]:
         """Observations of the episode of step k, from its first one to that of step k."""
@@ -146,4 +147,6 @@ def differences(batch: Batch, i: int, expected: Sample) -> list[str]:
     pairs += [(f"next_obs.{name}", batch.next_obs[name][0, i], a) for name, a in expected.next_obs.items()]
     if expected.next_mask is not None:
         pairs.append(("next_mask", batch.next_mask[0, i], expected.next_mask))  # type: ignore[index]
+    if batch.mask is not None:
+        pairs.append(("mask", batch.mask[0, i], expected.mask))
     return [name for name, a, b in pairs if a.dtype != b.dtype or a.shape != b.shape or not np.array_equal(a, b)]

@@ -83,3 +83,11 @@ class Pair(nn.Module):
 
 
 not_callable = 3
+
+
+def several(spec: EnvSpec, numbers: int) -> nn.Module:
+    """For a variant that asks for so many numbers per action."""
+    (size,) = spec.observation[0].seen
+    actions = spec.num_actions
+    last = nn.Linear(16, actions * numbers)
+    return nn.Sequential(nn.Linear(size, 16), nn.Tanh(), last, nn.Unflatten(1, (actions, numbers)))

@@ -95,7 +95,7 @@ class Writer:
 
     def gather(self) -> Batch:
         slots = self.slots()
-        batch = new_batch(self.spec, *slots.shape)
+        batch = new_batch(self.spec, *slots.shape, mask=True)
         self.store.gather(slots, batch)
         return batch
 
