@@ -27,7 +27,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
     work = _cartpole.terms(
-        lanes=10, total_env_steps=6_000 if quick else 60_000, learning_starts=1_000 if quick else 10_000
+        lanes=10, total_env_steps=3_000 if quick else 60_000, learning_starts=1_000 if quick else 10_000
     )
     changes = {k: {n: v for n, v in c.items() if n != "total_env_steps"} for k, c in CHANGES.items()}
     ours = {
@@ -35,7 +35,7 @@ def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
         SERIAL: _cartpole.layer(work, "cartpole", overlap=False),
         GYMNASIUM: _cartpole.layer(work, "CartPole-v1", overlap=True),
     }
-    return _cartpole.compare(work, ours, OVERLAP, BOUNDS, 2 if quick else 5, changes if quick else CHANGES)
+    return _cartpole.compare(work, ours, OVERLAP, BOUNDS, 1 if quick else 5, changes if quick else CHANGES)
 
 
 if __name__ == "__main__":
