@@ -18,6 +18,7 @@ from hotloop import checkpoint
 from hotloop.collect import act
 from hotloop.collect.policies import Greedy
 from hotloop.config import TrainConfig
+from hotloop.core.errors import UserError
 from hotloop.evaluate import Played, evaluation_seed, interval, play
 from hotloop.meter import Meter
 from hotloop.networks._flat import layout_of
@@ -71,17 +72,33 @@ def greedy(pipeline: Pipeline, number: int) -> Played:
     policy = Greedy(pipeline.spec, pipeline.forward, pipeline.learner.params, pipeline.learner.noise)
     config = pipeline.config
     seed = evaluation_seed(config.seed, number)
-    return play(config.world(), lambda env: policy, config.evaluate_episodes, seed, longest=config.evaluate_longest)
+    world = config.world()
+    if config.workers and not world.native:
+        world = world.apart(config.workers)  # what has to be kept out of this process while training, has to be here
+    return play(world, lambda env: policy, config.evaluate_episodes, seed, longest=config.evaluate_longest)
 
 
 def evaluation(pipeline: Pipeline, number: int) -> dict[str, Any]:
-    """A greedy evaluation as columns of a row."""
-    played = greedy(pipeline, number)
+    """A greedy evaluation as columns of a row; none where the environment did not last that long."""
+    played, why = _tried(pipeline, number)
+    if why:
+        return {"not_evaluated": why}
     return {
         "eval_return_mean": float(played.returns.mean()),
         "eval_return_ci": list(interval(played.returns)),
         **{f"eval_{k}": v for k, v in _means(played).items()},
     }
+
+
+def _tried(pipeline: Pipeline, number: int) -> tuple[Played, str]:
+    """(what was played, why nothing was): an environment that ends its process costs the evaluation, not the run."""
+    try:
+        return greedy(pipeline, number), ""
+    except (UserError, RuntimeError) as why:
+        if not pipeline.config.workers:
+            raise
+        nothing = np.full(1, np.nan)
+        return Played(nothing, nothing, {}), " ".join(str(why).split())[:300]
 
 
 def _means(played: Played) -> dict[str, float]:
@@ -93,7 +110,7 @@ def finish(pipeline: Pipeline, meter: Meter, run: RunFolder, trace: Trace, stopp
     config, learner, env_steps = pipeline.config, pipeline.learner, pipeline.collector.env_steps
     pipeline.check_contract()
     with meter.pause("evaluate"):
-        played = greedy(pipeline, 0)
+        played, why = _tried(pipeline, 0)
     write_weights(run, pipeline)
     programs = (pipeline.forward, learner.program)
     return {
@@ -119,10 +136,12 @@ def finish(pipeline: Pipeline, meter: Meter, run: RunFolder, trace: Trace, stopp
         "return_min": float(played.returns.min()),
         "return_max": float(played.returns.max()),
         "length_mean": float(played.lengths.mean()),
+        "not_evaluated": why,
         "measures": {k: [v, *interval(played.measures[k])] for k, v in _means(played).items()},
         "episodes": played.episodes,
         "unfinished_episodes": played.unfinished,
         "training_episodes": meter.episodes,
+        "workers": pipeline.collector.gauges(),
         "refused_updates": learner.refused,
         **_rewards_outside(pipeline),
         "exact": pipeline.exact,

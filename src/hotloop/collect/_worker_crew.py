@@ -211,7 +211,7 @@ class Crew:
         now = time.monotonic()
         # After this process itself was held up, nobody is to blame for more than one look.
         passed, self._looked = min(now - self._looked, 0.25), now
-        while (said := self.zygote.hear()) is not None:
+        while self.left and (said := self.zygote.hear()) is not None:
             if "forked" in said:
                 number, epoch, pid = said["forked"]
                 if self.seats[number].epoch == epoch:

@@ -109,7 +109,8 @@ class Workers:
         self._free = options.schedule == "free"
         self._batched_before = [0] * workers  # batched steps of each seat before this process
         self._granted = False  # whether workers have been told to collect, and may be at it
-        self._acting: np.ndarray | None = None  # what workers act with, where not with the newest weights
+        # What workers act with, where these are not always the newest weights.
+        self._acting = np.zeros(params, np.float32) if options.publish_every_cycles > 1 else None
         self.faults: list[tuple[str, int]] = []  # for tests: where the workers that are started next end
         self._turn = 0  # the seat that is looked at first (free)
         self._damaged: set[int] = set()  # seats whose ring holds nonsense
@@ -155,8 +156,8 @@ class Workers:
         cycle = self.env_steps // (self.steps * self.lanes)
         if cycle % self.options.publish_every_cycles == 0 and self._weights.newest() < cycle:
             self._weights.publish(weights.numpy(), cycle)
-            if self.options.publish_every_cycles > 1:
-                self._acting = weights.numpy().copy()
+            if self._acting is not None:
+                self._acting[:] = weights.numpy()
         for seat in self.seats:
             seat.words[ENV_STEPS] = self.env_steps
         self._granted = True
@@ -369,10 +370,10 @@ class Workers:
             self._episodes[seat.number] = Episodes(seat.lanes)
             if goes_on:
                 self._episodes[seat.number].set_state({k: rest[f"episodes.{k}"][lanes] for k in ("returns", "lengths")})
-        if "weights" in state and goes_on:
-            every, cycle = self.options.publish_every_cycles, self.env_steps // (self.steps * self.lanes)
-            self._acting = state["weights"].copy()
-            self._weights.publish(self._acting, cycle // every * every)
+        cycle, every = self.env_steps // (self.steps * self.lanes), self.options.publish_every_cycles
+        if self._acting is not None and "weights" in state and cycle:
+            self._acting[:] = state["weights"]
+            self._weights.publish(self._acting, (cycle - 1) // every * every)  # when they were new
         return goes_on
 
     def _answer(self, seat: Seat, question: bytes) -> bytes | None:

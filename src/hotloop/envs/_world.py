@@ -24,6 +24,7 @@ class World:
     workload: str
     module: ModuleType
     options: Any  # of module.Options
+    processes: int = 0  # that step the lanes, each some of them; 0: as the world does it by itself
 
     @property
     def native(self) -> bool:
@@ -34,12 +35,20 @@ class World:
         return self.module.spec(self.options)
 
     def make(self, lanes: int, first_lane: int = 0) -> BatchedEnv:
-        return self.module.make(self.options, lanes, first_lane)
+        if not self.processes:
+            return self.module.make(self.options, lanes, first_lane)
+        from hotloop.envs._processes import Spread  # here: listing worlds must not import the compiler
+
+        return Spread(self.module.__name__, self.options, lanes, first_lane, min(self.processes, lanes))
 
     def alone(self) -> World:
         """The world as one of several processes steps it: with one thread, and no processes of its own."""
         once = {name: 1 for name in ("processes", "threads") if hasattr(self.options, name)}
         return replace(self, options=replace(self.options, **once))
+
+    def apart(self, processes: int) -> World:
+        """The world with its lanes in so many other processes."""
+        return replace(self.alone(), processes=processes)
 
     def judged(self) -> World:
         """The world as an evaluation plays it."""

@@ -140,7 +140,12 @@ def opening(pipeline: Any, env_steps: int) -> list[str]:
     if env_steps:
         lines.append(f"resumed at {env_steps:,} env steps")
     if not pipeline.exact:
-        lines.append("exact: false — this environment cannot give its state, so a resume starts new episodes")
+        why = (
+            "this environment cannot give its state"
+            if not pipeline.spec.exact
+            else "workers collect as fast as each can"
+        )
+        lines.append(f"exact: false — {why}, so a resume starts new episodes")
     return lines + [f"note: {note}" for note in pipeline.notes]
 
 
@@ -159,6 +164,8 @@ def cells(row: Mapping[str, Any], total: int, measures: Sequence[str]) -> list[t
             spread = f" [{row[f'{key}_range'][0]:.4g}, {row[f'{key}_range'][1]:.4g}]" if f"{key}_range" in row else ""
             out.append((name, f"{row[key]:.4g}{spread}"))
     out += [(name, f"{row[name]:.3g}") for name in measures if row.get(name) is not None]
+    if "worker_produced" in row:
+        out.append(("workers", _workers(row)))
     left = (total - row["env_steps"]) * agents / row["env_steps_per_s"] if total and row["env_steps_per_s"] > 0 else 0
     return [*out, ("left", f"{left:.0f} s")] if left > 0 else out
 
@@ -168,6 +175,16 @@ def _exploration(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "epsilon_least" in row:
         return [("epsilon by lane", f"{row['epsilon_least']:.2g} … {row['epsilon_most']:.2g}")]
     return [(name, f"{row[name]:.3f}") for name in ("epsilon", "temperature") if name in row]
+
+
+def _workers(row: Mapping[str, Any]) -> str:
+    """How the processes that collect are."""
+    made = {k: sum(row[f"worker_{k}"].values()) for k in ("produced", "lost", "dropped")}
+    there = len(row["worker_produced"]) - row["workers_given_up"]
+    parts = [f"{there} of {len(row['worker_produced'])}", f"rings {100 * row['ring_filled']:.0f}% full"]
+    parts += [f"{row['worker_restarts']} restarts"] if row["worker_restarts"] else []
+    parts += [f"{made[k]:,} {k}" for k in ("lost", "dropped") if made[k]]
+    return " · ".join(parts)
 
 
 def shares(trace: Any) -> str:
@@ -198,6 +215,10 @@ def closing(summary: Mapping[str, Any]) -> list[str]:
         f"greedy return {summary['return_mean']:.2f} [{low:.2f}, {high:.2f}] over {summary['episodes']} episodes"
         + "".join(f" · {k} {v[0]:.3g} [{v[1]:.3g}, {v[2]:.3g}]" for k, v in summary["measures"].items()),
     ]
+    if summary.get("not_evaluated"):
+        lines.append(f"not evaluated: {summary['not_evaluated']}")
+    if summary.get("workers", {}).get("worker_restarts"):
+        lines.append(f"workers: {_workers(summary['workers'])}")
     if summary["unfinished_episodes"]:
         lines.append(f"{summary['unfinished_episodes']} of these episodes did not end and are counted as they stood")
     if summary["refused_updates"]:
