@@ -19,7 +19,7 @@ from hotloop.collect._worker_crew import Crew, Patience, Seat, Zygote, first_cau
 from hotloop.collect.collector import NothingLeft
 from hotloop.collect.episodes import Episodes, Finished
 from hotloop.collect.memory import reserved
-from hotloop.collect.ring import DamagedRing, Header, Ring, await_any
+from hotloop.collect.ring import Counts, DamagedRing, Header, Ring, await_any
 from hotloop.collect.weights import Weights
 from hotloop.collect.weights import bytes_for as weights_bytes
 from hotloop.core.errors import UserError
@@ -114,6 +114,7 @@ class Workers:
         self.faults: list[tuple[str, int]] = []  # for tests: where the workers that are started next end
         self._turn = 0  # the seat that is looked at first (free)
         self._damaged: set[int] = set()  # seats whose ring holds nonsense
+        self._known = [seat.ring.counts() for seat in seats]
         self._collected_here = 0  # env steps
         self._staleness: list[int] = []
         way_out = "lower --workers, --lanes, --cycle-steps or collect.ring_blocks"
@@ -288,7 +289,9 @@ class Workers:
         every header that produced = published + dropped + lost; here its counts are held against what was taken."""
         block = self.steps * self._share
         for seat in self.seats:
-            counts, taken = seat.ring.counts(), self._stored[seat.number]
+            if seat.number in self._damaged:
+                continue
+            counts, taken = self._counts(seat), self._stored[seat.number]
             rests = not self._free and seat.status == "works" and seat.wanted == self._last[seat.number].seq + 1
             most = 0 if rests else block
             if counts.stored != taken or not 0 <= counts.making <= most or (rests and counts.in_flight):
@@ -394,7 +397,7 @@ class Workers:
 
     def gauges(self) -> dict[str, Any]:
         """Env steps by where they are; their sum is `worker_produced`."""
-        counts = [seat.ring.counts() for seat in self.seats]
+        counts = [self._counts(seat) for seat in self.seats]
         stale, self._staleness = self._staleness, []
 
         def each(values: Sequence[float]) -> dict[str, float]:
@@ -412,6 +415,12 @@ class Workers:
             "ring_filled": sum(c.blocks_in_flight for c in counts) / (len(counts) * self.options.ring_blocks),
             "ring_blocked_s": each([round(c.blocked_ns / 1e9, 6) for c in counts]),
         }
+
+    def _counts(self, seat: Seat) -> Counts:
+        """Of a ring whose worker has written where it should not, as they were before."""
+        if seat.number not in self._damaged:
+            self._known[seat.number] = seat.ring.counts()
+        return self._known[seat.number]
 
     def _making(self, number: int, making: int) -> int:
         """What is in the making is under way, or lost where nobody lives who makes it."""
