@@ -259,8 +259,12 @@ def _built(
     pipeline = Pipeline(
         config, cycle, spec, collector, store, sampler, learner, forward, returns, trace, seconds, notes
     )
-    with _timed(seconds, "warm-up"):
-        _warm(pipeline)
+    try:
+        with _timed(seconds, "warm-up"):
+            _warm(pipeline)
+    except BaseException:
+        collector.close()
+        raise
     return pipeline
 
 

@@ -114,7 +114,6 @@ class Workers:
         self.faults: list[tuple[str, int]] = []  # for tests: where the workers that are started next end
         self._turn = 0  # the seat that is looked at first (free)
         self._damaged: set[int] = set()  # seats whose ring holds nonsense
-        self._known = [seat.ring.counts() for seat in seats]
         self._collected_here = 0  # env steps
         self._staleness: list[int] = []
         way_out = "lower --workers, --lanes, --cycle-steps or collect.ring_blocks"
@@ -138,6 +137,7 @@ class Workers:
                 seat.segment.close()
             raise
         self.seats: Sequence[Seat] = seats
+        self._known = [seat.ring.counts() for seat in seats]
         self._block = new_block(self.spec, steps, lanes)
         self._anew = self._block.anew = np.zeros(lanes, np.bool_)
         self._slots: dict[int, Block] = {}
