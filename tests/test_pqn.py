@@ -120,6 +120,28 @@ def test_identity_is_solved(tmp_path, overlap):
     assert running.train(tmp_path / "run", "identity", **options)["return_mean"] >= 9.5
 
 
+def test_what_changes_the_block_changes_learning():
+    from hotloop.doctor.own.experiments import lanes
+
+    config, dqn = running.config("cartpole", **PQN), running.config("cartpole")
+    assert config.learns_from_blocks and not dqn.learns_from_blocks
+    assert {t.learning for t in lanes.trials(config, 2)} == {"changes learning"}
+    assert {t.learning for t in lanes.trials(dqn, 2)} == {"same learning"}
+
+
+def test_the_machine_is_not_tuned_by_another_block(monkeypatch):
+    from hotloop.doctor.own import tune
+    from hotloop.doctor.own.trial import NotTried
+
+    asked = []
+    monkeypatch.setattr(tune, "attempt", lambda c, s, trial, *rest: asked.append(trial) or NotTried(trial, "no"))
+    monkeypatch.setattr(tune, "Side", lambda config: __import__("contextlib").nullcontext())
+    for config, blocks in ((running.config("cartpole", **PQN), True), (running.config("cartpole"), False)):
+        asked.clear()
+        tune.tune(config, 2, 0.01, lambda text: None)
+        assert asked and any({"lanes", "cycle_steps"} & set(t.change) for t in asked) is not blocks
+
+
 # --- what does not go together ---------------------------------------------------------------------------------------
 
 

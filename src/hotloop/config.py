@@ -78,6 +78,11 @@ class TrainConfig:
     def variant_options(self) -> dict[str, Any]:
         return {k: v for k, v in self.variant.items() if k != "name"}
 
+    @property
+    def learns_from_blocks(self) -> bool:
+        """Whether the variant is given returns of whole blocks, so that lanes and the length of a cycle change them."""
+        return variants.chosen(self.variant["name"], self.variant_options()).trace_lambda is not None
+
     def sampler_options(self) -> dict[str, Any]:
         return {k: v for k, v in self.sampler.items() if k != "name"}
 

@@ -311,7 +311,7 @@ def _refuse_cycle(config: TrainConfig, spec: EnvSpec) -> None:
     """The block and the batches of one cycle have to lie in memory beside the replay."""
     cycle, batch, free = cycle_of(config), config.learner.samples_per_update, available()
     seen = sum(int(np.prod(f.seen, dtype=float)) * np.dtype(f.dtype).itemsize for f in spec.observation)
-    blocks = 1 if _variant(config).trace_lambda is None else 2
+    blocks = 1 + config.learns_from_blocks
     need = 2 * seen * (cycle.updates * batch + blocks * cycle.env_steps)
     if free is not None and need > free * HEADROOM:
         raise UserError(

@@ -24,7 +24,8 @@ Change = Mapping[str, Any]
 def tune(config: TrainConfig, rounds: int, seconds: float, say: Say) -> tuple[TrainConfig, list[str]]:
     """-> the best settings, and a line about each that was tried."""
     best, said = config, []
-    for candidates in (_overlap, _threads, _workers, _lanes_up, _lanes_down, _cycle):
+    shape = () if config.learns_from_blocks else (_lanes_up, _lanes_down, _cycle)  # the block is what is learnt from
+    for candidates in (_overlap, _threads, _workers, *shape):
         best = _settle(best, candidates, rounds, seconds, said, say)
     return best, said
 
