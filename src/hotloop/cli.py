@@ -42,7 +42,8 @@ HELP = {
   --env-steps N        same as --total-env-steps
   --seeds N            train N agents at once in this process, seeds --seed … --seed + N - 1, each with a run folder in
                        that of all (default: runs/WORKLOAD-sFIRSTtoLAST-N)
-  --variant NAME --network NAME|module:name --head NAME --sampler NAME    choose parts
+  --variant NAME --network NAME|module:name --head NAME    choose parts
+  --sampler NAME|module:name                               choose how transitions are chosen
   --quiet              nothing but warnings
   --json               quiet, and the summary as one JSON object on the last line of stdout
 """,

@@ -10,7 +10,7 @@ import pytest
 from hotloop.core.discover import load, names
 from hotloop.core.schema import new_batch
 from hotloop.replay.samplers._base import PACKAGE, Sampler, make
-from tests.replay.writing import Writer
+from tests.replay.writing import PARTS, PIXELS, PLAIN, Writer
 
 SAMPLERS = names(PACKAGE)
 each = pytest.mark.parametrize("name", SAMPLERS)
@@ -68,10 +68,11 @@ def test_declares_its_own_frozen_options_with_help(name):
 
 
 @each
+@pytest.mark.parametrize("observation", [PLAIN, PIXELS, PARTS], ids=["plain", "stacked frames", "dict"])
 @pytest.mark.parametrize("share", [0.02, 1.0])
 @pytest.mark.parametrize("overlap", [True, False])
-def test_names_only_slots_the_store_gives_out(name, share, overlap):
-    fed = Fed(name, share=share)
+def test_names_only_slots_the_store_gives_out(name, observation, share, overlap):
+    fed = Fed(name, observation=observation, share=share, masked=observation is not PLAIN)
     fed.write(5, truncate=0.3)
     for steps in (4, 30, 1, 200, 3, 0, 2):
         fed.cycle(steps, overlap)

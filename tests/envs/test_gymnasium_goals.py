@@ -58,6 +58,11 @@ def test_goals_that_cannot_be_asked_for_are_refused_in_one_line(name, said):
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
+def test_a_vector_environment_of_a_factory_cannot_be_asked():
+    with pytest.raises(UserError, match=r"set env\.vector = 'own' or --replay\.hindsight 0"):
+        world(f"{HERE}:Walk", {"vector": "gymnasium"}).goal()
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_gymnasium_environment_is_learnt_with_hindsight(tmp_path, workers):
     options = {"replay": {"capacity": 400, "hindsight": 4, "n_step": 2}, "lanes": 4, "workers": workers}

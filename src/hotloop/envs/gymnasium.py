@@ -75,6 +75,11 @@ def words(options: Options) -> tuple[Callable[[Any], Arrays | None], Callable[[i
 
 def goal(options: Options) -> Goal | None:
     """What the environment's goals are worth; None where it has none."""
+    if options.factory and options.vector == "gymnasium":
+        raise UserError(
+            f"{options.factory}: the goals of a vector environment cannot be asked for; set env.vector = 'own' or "
+            "--replay.hindsight 0"
+        )
     return _gymnasium_goals.goal(_gymnasium_make.single(options), _name(options))
 
 
