@@ -1,18 +1,22 @@
-"""Mario without learning: emulated frames per second of two processes, pictures, rewards and starts of episodes
+"""Mario without learning: emulated frames per second of two workers, pictures, rewards, starts of episodes and blocks
 included, against bare emulators in two processes that emulate the same games and look at nothing."""
 
 from __future__ import annotations
 
 import base64
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from bench.measure import Peer, Row, interleaved, ratios, stage
+from bench.stages._collecting import collector, cycles
 
 LONG = True  # run only where it is named, or with all
 PROCESSES, LANES = 2, 8
-SHAPES = {"84×84, skip 4": {"frame": 84, "skip": 4}, "128×128, skip 6": {"frame": 128, "skip": 6}}
+STEPS = 20  # decisions of each lane in a block
+SHAPES = {
+    "84×84, skip 4, stack 4": {"frame": 84, "skip": 4, "stack": 4},
+    "128×128, skip 6, stack 8": {"frame": 128, "skip": 6, "stack": 8},
+}
 
 
 def run(quick: bool) -> tuple[dict[str, Any], list[Row]]:
@@ -39,36 +43,20 @@ def _compared(
 ) -> list[Row]:
     import numpy as np
 
-    from hotloop.core.schema import new_steps
     from hotloop.envs import _mario_console, mario
 
-    options = mario.Options(processes=PROCESSES, **shape)
-    env = mario.make(options, LANES)
-    out = new_steps(env.spec, LANES)
-    actions = np.random.default_rng(0).integers(0, env.spec.num_actions, (decisions, LANES)).astype(np.int32)
-    frames = decisions * LANES * options.skip
-
-    def ours() -> tuple[float, np.ndarray]:
-        env.reset(0, out)
-        ended = np.zeros((decisions, LANES), np.bool_)
-        began = time.perf_counter()
-        for t in range(decisions):
-            env.step(actions[t], out)
-            ended[t] = out.terminated
-        return frames / (time.perf_counter() - began), ended
-
-    env.reset(0, out)
-    begin = base64.b64encode(env.state()["machine"][0].tobytes()).decode()
-    buttons = [[int(b) for b in mask] for mask in _mario_console.masks(mario.ACTIONS[options.actions])]
-    ends = ours()[1]
-    share = LANES // PROCESSES
+    made = collector("mario", PROCESSES, LANES, STEPS, shape)
+    buttons = [[int(b) for b in mask] for mask in _mario_console.masks(mario.ACTIONS[mario.Options().actions])]
+    begin = base64.b64encode(made.state()["env.machine"][0].tobytes()).decode()
+    frames, share = decisions * LANES * shape["skip"], LANES // PROCESSES
+    _, actions, ends = cycles(made, decisions // STEPS)
     requests = [
         {
             "state": begin,
             "buttons": buttons,
             "actions": actions[:, k : k + share].T.tolist(),
             "ends": [np.flatnonzero(ends[:, i]).tolist() for i in range(k, k + share)],
-            "skip": options.skip,
+            "skip": shape["skip"],
         }
         for k in range(0, LANES, share)
     ]
@@ -77,9 +65,10 @@ def _compared(
         replies = list(both.map(lambda pair: pair[0].ask("play", **pair[1]), zip(peers, requests, strict=True)))
         return frames / max(r["seconds"] for r in replies), [s for r in replies for s in r["states"]]
 
-    _assert_same_games(env.state()["machine"], bare()[1])
-    found = interleaved({"ours": lambda: ours()[0], "bare": lambda: bare()[0]}, repeats)
-    env.close()
+    _assert_same_games(made.state()["env.machine"], bare()[1])
+    sides = {"ours": lambda: frames / cycles(made, decisions // STEPS)[0], "bare": lambda: bare()[0]}
+    found = interleaved(sides, repeats)
+    made.close()
     return [
         Row(f"mario {name}: hotloop / bare emulators", "×", ratios(found["ours"], found["bare"]), must=0.85, aim=0.95),
         Row(f"mario {name}: hotloop", "frames/s", tuple(found["ours"])),
