@@ -23,6 +23,7 @@ VARIANTS = names(PACKAGE)
 BRANCHES = {
     "dqn": [{"double": True}, {"loss": "mse"}, {"double": True, "loss": "mse", "huber_delta": 0.5}],
     "munchausen": [{"loss": "mse", "temperature": 0.5, "lowest": -3.0}],
+    "munchausen_iqn": [{"temperature": 0.5, "fractions": 3, "target_fractions": 5, "kappa": 0.3}],
     "c51": [{"double": True}, {"double": True, "atoms": 7, "v_min": -3.0, "v_max": 4.0}],
     "iqn": [{"double": True}, {"fractions": 3, "target_fractions": 5, "kappa": 0.3}],
     "qr_dqn": [{"double": True}, {"quantiles": 5, "kappa": 0.3}],

@@ -148,3 +148,41 @@ def test_iqn(double):
     # terminal: δ = −0.5 − 0 for both τ', and τ = 0
     assert out.loss.tolist() == pytest.approx([row, 0.125], rel=1e-5)
     assert out.priority.tolist() == pytest.approx([abs(sum(following) / 2 - 1.5), 0.5], rel=1e-5)
+
+
+def test_munchausen_iqn():
+    """Vieillard et al. 2020, arXiv 2007.14430, section 4, on two transitions and two fractions each way."""
+    tau, alpha, n = 0.5, 0.9, 2
+
+    def at(values: Tensor, fractions: Tensor) -> Tensor:
+        return values[..., None] * (0.5 + fractions[:, None])
+
+    online, target = (Table(t.rows.tolist(), at) for t in (ONLINE, TARGET))
+    draws = [[0.2, 0.7, 0.1, 0.9], [0.4, 0.5, 0.3, 0.6]]  # N = 2 and N' = 2
+    options = {"temperature": tau, "alpha": alpha, "lowest": -0.3, "fractions": n, "target_fractions": 2}
+    out = run("munchausen_iqn", options, online, target, batch(draws))
+
+    def policy(values: list[float]) -> list[float]:
+        weights = [math.exp(v / tau) for v in values]
+        return [w / sum(weights) for w in weights]
+
+    for row, (action, reward, discount) in enumerate([(1, 1.0, 0.9), (0, -0.5, 0.0)]):
+        legal = [i for i in range(3) if LEGAL[row, i]]
+        values, after = ([TARGET.rows[s, i].item() for i in legal] for s in (row, row + 2))
+        log_pi = math.log(policy(values)[legal.index(action)])
+        bonus = alpha * min(max(tau * log_pi, -0.3), 0.0)
+        pi = policy(after)
+        q = [ONLINE.rows[row, action].item() * (0.5 + draws[row][i]) for i in range(n)]
+        loss, goals = 0.0, []
+        for j in range(2):
+            z = [v * (0.5 + draws[row][n + j]) for v in after]
+            following = sum(p * (v - tau * math.log(p)) for p, v in zip(pi, z, strict=True))
+            goals.append(reward + bonus + discount * following)
+        for i in range(n):
+            for goal in goals:
+                u = goal - q[i]
+                huber = 0.5 * u * u if abs(u) <= 1 else abs(u) - 0.5
+                loss += abs(draws[row][i] - (u < 0)) * huber / len(goals)
+        assert out.loss[row].item() == pytest.approx(loss, rel=1e-5)
+        assert out.priority[row].item() == pytest.approx(abs(sum(goals) / 2 - sum(q) / n), rel=1e-5)
+        assert out.q[row].item() == pytest.approx(sum(q) / n, rel=1e-5)

@@ -50,6 +50,20 @@ PRESETS = {
         "network": {**_DEFAULT["network"], "noisy": True},
         "explore": {"start": 0.0, "end": 0.0, "decay_env_steps": 1},
     },
+    "rainbow": {
+        **_DEFAULT,
+        "network": {**_DEFAULT["network"], "head": "dueling", "noisy": True},
+        "variant": {"name": "c51", "double": True, "v_min": 0.0, "v_max": 200.0},
+        "sampler": {"name": "prioritized", "alpha": 0.5, "beta": 0.4},
+        "explore": {"start": 1.0, "end": 0.0, "decay_env_steps": 5_000},
+    },
+    "apex": {
+        **_DEFAULT,
+        "lanes": 64,
+        "network": {**_DEFAULT["network"], "head": "dueling"},
+        "sampler": {"name": "prioritized", "alpha": 0.6, "beta": 0.4},
+        "explore": {"start": 0.4, "end": 0.4, "lane_power": 7.0},
+    },
     "pqn": {
         "lanes": 32,
         "total_env_steps": 150_000,

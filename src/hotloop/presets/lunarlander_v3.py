@@ -36,5 +36,13 @@ PRESETS = {
         },
     },
 }
+PRESETS["rainbow"] = {
+    **PRESETS["default"],
+    "network": {"name": "mlp", "hidden": [256, 256], "head": "dueling", "noisy": True},
+    "variant": {"name": "c51", "double": True, "atoms": 101, "v_min": -200.0, "v_max": 300.0},
+    "sampler": {"name": "prioritized", "alpha": 0.5, "beta": 0.4},
+    "explore": {"start": 1.0, "end": 0.0, "decay_env_steps": 20_000},
+    "replay": {"capacity": 300_000, "n_step": 3},
+}
 PRESETS["lunar"] = PRESETS["default"]
 PRESETS["per"] = {**PRESETS["default"], "sampler": {"name": "prioritized", "alpha": 0.6, "beta": 0.4}}
