@@ -220,7 +220,7 @@ def account(env_steps: int, kills: int, seed: int) -> dict[str, int]:
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 _libc.ptrace.restype = ctypes.c_long
-_TRACE_ME, _STEP = 0, 9
+_TRACE_ME, _GO_ON, _STEP = 0, 7, 9
 
 
 def moments(act: Callable[[], None], part: np.ndarray) -> list[bytes]:
@@ -301,6 +301,48 @@ def every_store_of_weights() -> dict[str, int]:
         shared.publish(np.full(count, 4, np.float32), 4)
         torn += shared.read(out) != 4 or not (out == 4).all()
     return {"moments": len(left), "torn": torn, "read": read}
+
+
+def interrupted_reads(moments: int) -> dict[str, int]:
+    """A reader that is stopped in the middle, at so many moments of its reading, while a learner publishes twice."""
+    count, torn, versions = 1_500, 0, []
+    segment = memory.reserved({"weights": weights.bytes_for(count), "out": 4 * count, "version": 8}, "")
+    segment.close()
+    shared = weights.Weights(segment.parts["weights"], count)
+    out, told = segment.parts["out"].view(np.float32), segment.parts["version"].view(np.int64)
+
+    def read() -> None:
+        if _libc.ptrace(_TRACE_ME, 0, None, None):
+            os._exit(77)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        told[0] = shared.read(out)
+
+    def publish_twice() -> None:
+        for _ in range(2):
+            version = shared.newest() + 1
+            shared.publish(np.full(count, version, np.float32), version)
+
+    def steps(most: int) -> int:
+        """Of a reader until it ends, or until so many were made and the learner was at work."""
+        with forked(read) as pid:
+            done, (_, status) = 0, os.waitpid(pid, 0)
+            while os.WIFSTOPPED(status) and done < most:
+                _libc.ptrace(_STEP, pid, None, None)
+                done, (_, status) = done + 1, os.waitpid(pid, 0)
+            if os.WIFSTOPPED(status):
+                publish_twice()
+                _libc.ptrace(_GO_ON, pid, None, None)
+                os.waitpid(pid, 0)
+        return done
+
+    publish_twice()
+    shared.read(np.zeros(count, np.float32))  # compiled here, once
+    whole = steps(10_000_000)
+    for k in range(moments):
+        steps(whole * (k + 1) // (moments + 1))
+        torn += not (out == told[0]).all()
+        versions.append(int(told[0]))
+    return {"steps": whole, "torn": torn, "backwards": versions != sorted(versions)}
 
 
 def weights_under_fire(reads: int, kills: int, seed: int, looks_once: bool = False) -> dict[str, int]:
@@ -399,7 +441,7 @@ def leftovers(kills: int) -> dict[str, int]:
 
 
 ASKED = {f.__name__: f for f in (points, random_kills, account, every_store, every_store_of_weights)}
-ASKED |= {f.__name__: f for f in (weights_under_fire, blocked, leftovers)}
+ASKED |= {f.__name__: f for f in (interrupted_reads, weights_under_fire, blocked, leftovers)}
 
 if __name__ == "__main__":
     warm = Reader(new_ring())

@@ -221,6 +221,11 @@ def test_what_would_break_it_is_seen_by_the_same_search():
     assert cursor["damaged"] or cursor["disordered"]
 
 
+def test_a_read_that_is_overtaken_twice_is_made_again():
+    (found,) = killing(("interrupted_reads", {"moments": 6}))
+    assert found["steps"] > 1_500 and not found["torn"] and not found["backwards"]
+
+
 def test_weights_are_whole_under_a_learner_that_never_rests_and_dies_often():
     looking, not_looking = killing(
         ("weights_under_fire", {"reads": 100, "kills": 5, "seed": 1}),

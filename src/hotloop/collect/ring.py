@@ -246,11 +246,11 @@ _MISUSE = {
 def _await_room(addresses, words, blocks, most_ns, room):
     """-> the record that may be written next, or -1."""
     write = words[WRITE]  # what the last start of the worker has left, if this is a new one
-    if write - atomic.load_acquire(words, READ) >= blocks:
-        words[BLOCKED_NS] += atomic.await_change_for(addresses, words, READ, write - blocks, most_ns, room)
-        if write - atomic.load_acquire(words, READ) >= blocks:
-            return _NONE
-    return write
+    read = atomic.load_acquire(words, READ)
+    if write - read >= blocks:
+        words[BLOCKED_NS] += atomic.await_change_for(addresses, words, READ, read, most_ns, room)
+        read = atomic.load_acquire(words, READ)
+    return write if write - read < blocks else _NONE
 
 
 @kernel
@@ -289,12 +289,13 @@ def _published(headers, write):
 def _await_record(addresses, words, blocks, most_ns, room):
     """-> the oldest record, or -1."""
     read = words[READ]
-    if atomic.load_acquire(words, WRITE) == read:
+    write = atomic.load_acquire(words, WRITE)
+    if write == read:
         words[WAITED_NS] += atomic.await_change_for(addresses, words, WRITE, read, most_ns, room)
-    ahead = atomic.load_acquire(words, WRITE) - read
-    if ahead < 0 or ahead > blocks:
+        write = atomic.load_acquire(words, WRITE)
+    if write < read or write - read > blocks:
         return _DAMAGED
-    return read if ahead else _NONE
+    return read if write > read else _NONE
 
 
 @kernel
