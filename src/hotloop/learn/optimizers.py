@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -35,8 +36,10 @@ class Options:
     max_grad_norm: float = option(10.0, "gradients are scaled down to this norm; 0: never", ge=0)
 
 
+@lru_cache(maxsize=8)  # agents that are trained at once ask for the same
 def scalars(options: Options, first_update: int, updates: int, total_updates: int) -> np.ndarray:
-    """[U, 3] float32: what the updates numbered first_update+1 … first_update+U need beside their gradients."""
+    """[U, 3] float32: what the updates numbered first_update+1 … first_update+U need beside their gradients. Not to be
+    written to."""
     t = np.arange(first_update + 1, first_update + updates + 1, dtype=np.float64)
     rate = np.full(updates, options.learning_rate)
     if options.learning_rate_end >= 0:
