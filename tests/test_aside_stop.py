@@ -174,15 +174,32 @@ def test_parts_are_run_once_each_whoever_runs_them(steps, native):
     trace.track("main")
     with beside(native=native, trace=trace) as other:
         for _ in range(3):
-            parts = aside.Parts([chain(steps, calls) for calls in (1, 2, 3, 1, 2)])
+            parts = aside.Parts((chain(steps, calls) for calls in (1, 2, 3, 1, 2)), 5)
             other.start(parts)
             other.wait()
             for here, there in zip(expected, parts.jobs, strict=True):
                 assert torch.equal(there.results()[-1][0], here.results()[-1][0])
             expected = [chain(steps, calls) for calls in (1, 2, 3, 1, 2)]
-            aside.Parts(expected).run()
+            aside.Parts(expected, 5).run()
     tracks = {t.track: t.calls for t in trace.totals()}
     assert tracks == ({"main": 3, "learn": 3} if native else {"learn": 3})
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("made", [0, 2])
+def test_a_part_that_cannot_be_made_is_an_error_at_once_and_leaves_the_thread_alive(steps, native, made):
+    def making():
+        for _ in range(made):
+            yield chain(steps, 1)
+        raise ValueError("no batch")
+
+    with beside(native=native) as other:
+        with pytest.raises(ValueError, match="no batch"):
+            other.start(aside.Parts(making(), 4))
+        job = chain(steps, 1)
+        other.start(job)
+        other.wait()
+        assert torch.isfinite(job.results()[0][0])
 
 
 def test_a_part_that_fails_is_told_whoever_ran_it(steps, capfd):
@@ -190,7 +207,7 @@ def test_a_part_that_fails_is_told_whoever_ran_it(steps, capfd):
         jobs = [chain(steps, 1) for _ in range(3)]
         for failing in range(3):
             jobs[failing].words[:2] = atomic.address_of(ctypes.CDLL(None).abs), -7
-            other.start(aside.Parts(jobs))
+            other.start(aside.Parts(jobs, 3))
             with pytest.raises(RuntimeError, match="compiled function failed"):
                 other.wait()
             for good in (j for j in jobs if j is not jobs[failing]):

@@ -4,8 +4,7 @@ the interpreter from beginning to end: a thread that needs it as well gets it on
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -28,15 +27,24 @@ class Job(Protocol):
     def run(self) -> None: ...
 
 
-@dataclass(frozen=True)
 class Parts:
-    """A job of several, none of which knows of the others: whoever has time takes the next."""
+    """A job of several, none of which knows of the others: whoever has time takes the next. They are made one by one
+    when the job is handed over or run, so that the first is under way while the others are made."""
 
-    jobs: Sequence[Job]
+    def __init__(self, making: Iterable[Job], count: int) -> None:
+        self.count = count  # so many are going to be made
+        self.jobs: list[Job] = []  # those that have been
+        self._making = iter(making)
+
+    def each(self) -> Iterator[Job]:
+        """Once."""
+        for job in self._making:
+            self.jobs.append(job)
+            yield job
 
     def run(self) -> None:
         """In this thread, one after the other."""
-        for job in self.jobs:
+        for job in self.each():
             job.run()
 
 
@@ -77,6 +85,8 @@ class _Python:
         self._thread.join()
 
     def start(self, job: Job) -> None:
+        if isinstance(job, Parts):  # made here: the thread only runs them
+            job = Parts(list(job.each()), job.count)
         self._busy = True
         self._jobs.put(job)
 
@@ -102,7 +112,7 @@ class _Python:
 
 # The words that the main thread and the native one share. REQUEST and DONE, a cache line each, count jobs, and each is
 # written by one side only. What else a side writes, it writes before its count, so the other has it with the count.
-REQUEST, DONE, STOP, STATUS, BEGAN, ENDED, ROOM, PARTS, TAKEN, CHAIN = 0, 8, 16, 17, 18, 19, 20, 22, 24, 32
+REQUEST, DONE, STOP, STATUS, BEGAN, ENDED, ROOM, PARTS, TAKEN, READY, CHAIN = 0, 8, 16, 17, 18, 19, 20, 22, 24, 32, 40
 _LONG = 9  # words of a chain
 
 
@@ -115,7 +125,7 @@ class _Native:
         self._addresses = atomic.addresses()
         self._begin, self._section = begin, trace.section(section)
         self._track = trace.beside(TRACK)
-        self._chains: Sequence[Chain] = ()  # kept until they are done: the thread knows addresses only
+        self._chains: list[Job] = []  # kept until they are done: the thread knows addresses only
         self._thread = threading.Thread(target=self._serve, name=TRACK, daemon=True)
 
     def __enter__(self) -> _Native:
@@ -131,13 +141,25 @@ class _Native:
         self._thread.join()
 
     def start(self, job: Job) -> None:
-        chains = job.jobs if isinstance(job, Parts) else [job]
-        for i, chain in enumerate(chains):
-            assert isinstance(chain, Chain), "only chains of native calls run without the interpreter"
-            self._words[CHAIN + i * _LONG : CHAIN + (i + 1) * _LONG] = chain.words
-        self._chains = chains  # type: ignore[assignment]
-        self._words[PARTS], self._words[TAKEN] = len(chains), 0
-        _post(self._addresses, self._words)
+        words, parts = self._words, job if isinstance(job, Parts) else Parts([job], 1)
+        self._chains = parts.jobs
+        words[PARTS], words[TAKEN], words[READY] = parts.count, 0, 0
+        begun = False
+        try:
+            for i, chain in enumerate(parts.each()):
+                assert isinstance(chain, Chain), "only chains of native calls run without the interpreter"
+                words[CHAIN + i * _LONG : CHAIN + (i + 1) * _LONG] = chain.words
+                _add(self._addresses, words, i + 1)
+                if not begun:
+                    _post(self._addresses, words)
+                    begun = True
+        except BaseException:
+            words[PARTS] = len(parts.jobs)  # the thread is not to wait for those that will not come
+            _add(self._addresses, words, MOST_PARTS + 1)
+            if begun:
+                _wait(self._addresses, words)
+            self._chains = []
+            raise
 
     def wait(self) -> None:
         if not self._chains:
@@ -145,9 +167,9 @@ class _Native:
         status = 0
         if len(self._chains) > 1:
             with self._section:
-                status = _take(self._words)
+                status = _take(self._addresses, self._words)
         _wait(self._addresses, self._words)
-        self._chains = ()
+        self._chains = []
         self._section.record(self._track, int(self._words[BEGAN]), int(self._words[ENDED]))
         check(status or self._words[STATUS])
 
@@ -169,11 +191,22 @@ def _wait(addresses, words):
 
 
 @kernel
-def _take(words):
+def _add(addresses, words, ready):
+    """So many parts may be taken."""
+    atomic.store_release(words, READY, ready)
+    atomic.wake(addresses, words, READY)
+
+
+@kernel
+def _take(addresses, words):
     """Run parts as long as there are some that nobody has taken -> 0, or the status of one that failed."""
     status = 0
     while True:
         i = atomic.fetch_add(words, TAKEN, 1)
+        ready = atomic.load_acquire(words, READY)
+        while ready <= i and i < words[PARTS]:
+            atomic.await_change(addresses, words, READY, ready, SPINS)
+            ready = atomic.load_acquire(words, READY)
         if i >= words[PARTS]:
             return status
         failed = run_chain(words[CHAIN + i * _LONG : CHAIN + (i + 1) * _LONG])
@@ -190,7 +223,7 @@ def _serve(addresses, words):
             return
         served += 1
         words[BEGAN] = atomic.now(addresses, words, ROOM)
-        words[STATUS] = _take(words)
+        words[STATUS] = _take(addresses, words)
         words[ENDED] = atomic.now(addresses, words, ROOM)
         atomic.store_release(words, DONE, served)
         atomic.wake(addresses, words, DONE)

@@ -95,8 +95,9 @@ class Together:
             pipeline.commit(block)
 
     def begin_updates(self) -> Parts:
-        """One part for each agent that learns."""
-        return Parts([self.pipelines[i].begin_updates() for i in np.flatnonzero(self._learn)])
+        """One part for each agent that learns: while one samples, those before it are being updated."""
+        own = np.flatnonzero(self._learn)
+        return Parts((self.pipelines[i].begin_updates() for i in own), len(own))
 
     def end_updates(self, parts: Parts) -> list[np.ndarray | None]:
         """stats [U, 4] of each agent. All are ended before the first that failed is told of."""
