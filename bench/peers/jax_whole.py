@@ -56,7 +56,7 @@ class Program:
             updates = (work["total_env_steps"] - work["learning_starts"]) // work["env_steps_per_update"]
             rate = optax.linear_schedule(rate, work["learning_rate_end"], max(updates - 1, 1))
         clip = [optax.clip_by_global_norm(work["max_grad_norm"])] if work["max_grad_norm"] else []
-        self.optimizer = optax.chain(*clip, optax.adam(rate))
+        self.optimizer = optax.flatten(optax.chain(*clip, optax.adam(rate)))  # all tensors in one pass
         self.buffer = flashbax.make_trajectory_buffer(
             add_batch_size=self.lanes, sample_batch_size=work["batch"], sample_sequence_length=self.n_step, period=1,
             min_length_time_axis=self.n_step, max_length_time_axis=work["capacity"] // self.lanes,
