@@ -3,8 +3,10 @@ module, the update compiled by torch.compile, one thread, no logger, no evaluati
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import gymnasium
@@ -40,6 +42,26 @@ class Agent:
         self.max_grad_norm = work["max_grad_norm"]
         self.apply: Callable[[TensorDictBase], Tensor] = torch.compile(self._apply) if compiled else self._apply
 
+    def begin(self, seed: int) -> None:
+        """As it was made, but for what has been compiled."""
+        torch.manual_seed(seed)
+        for module in self.actor.modules():
+            if isinstance(module, torch.nn.Linear):
+                fresh = torch.nn.Linear(module.in_features, module.out_features)
+                module.weight.data.copy_(fresh.weight.data)
+                module.bias.data.copy_(fresh.bias.data)
+        self.level()
+        self.target.counter = 0
+        for moments in self.optimizer.state.values():
+            for tensor in moments.values():
+                tensor.zero_()
+
+    def level(self) -> None:
+        """The target as the network is."""
+        slow = self.loss.target_value_network_params.values(True, True)
+        for own, other in zip(self.parameters, slow, strict=True):
+            other.data.copy_(own.data)
+
     def _apply(self, batch: TensorDictBase) -> Tensor:
         loss = self.loss(batch)["loss"]
         self.optimizer.zero_grad()
@@ -59,9 +81,15 @@ class Agent:
         return [p for p in self.loss.parameters() if p.requires_grad]
 
 
+@cache
+def compiled(terms: str) -> Agent:
+    return Agent(json.loads(terms), compiled=True)
+
+
 def train(work: dict[str, Any]) -> dict[str, Any]:
     """One run -> its learning phase."""
-    agent, lanes = Agent(work, compiled=True), work["lanes"]
+    agent, lanes = compiled(json.dumps(work, sort_keys=True)), work["lanes"]
+    agent.begin(work["seed"])
     window = Window(work, lambda: torch.nn.utils.parameters_to_vector(agent.parameters).detach().numpy())
     # Its own num_envs would start a process per lane, and wait for all of them at each step.
     together = gymnasium.make_vec("CartPole-v1", lanes, "sync", vector_kwargs=VECTOR, disable_env_checker=True)
@@ -97,8 +125,7 @@ def one_update(work: dict[str, Any], params: list[float], batch: Mapping[str, An
     """One update from `params`, which are the target's too -> its loss, and the parameters after it."""
     agent = Agent(work, compiled=True)
     torch.nn.utils.vector_to_parameters(torch.tensor(params), agent.parameters)
-    for own, slow in zip(agent.parameters, agent.loss.target_value_network_params.values(True, True), strict=True):
-        slow.data.copy_(own.data)
+    agent.level()
     column = {k: torch.tensor(v, dtype=torch.float32) for k, v in batch.items()}
     ended = column["terminated"].bool()[:, None]
     following = {
