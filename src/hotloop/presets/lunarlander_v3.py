@@ -18,21 +18,21 @@ PRESETS = {
         },
     },
     "pqn": {
-        "lanes": 16,
-        "total_env_steps": 1_000_000,
+        "lanes": 32,
+        "total_env_steps": 500_000,
         "cycle_steps": 64,
         "samples_per_step": 4.0,  # epochs over a block
         "learning_starts_env_steps": 0,
         "network": {"name": "mlp", "hidden": [128, 128], "layer_norm": True},
-        "variant": {"name": "pqn", "trace_lambda": 0.9},
+        "variant": {"name": "pqn", "trace_lambda": 0.8, "loss": "huber"},
         "sampler": {"name": "newest"},
-        "explore": {"start": 1.0, "end": 0.02, "decay_env_steps": 200_000},
-        "replay": {"capacity": 1_024, "truncated_share": 1.0},
+        "explore": {"start": 1.0, "end": 0.02, "decay_env_steps": 150_000},
+        "replay": {"capacity": 2_048, "truncated_share": 1.0},
         "learner": {
             "batch_size": 128,
             "gamma": 0.99,
             "target_every_updates": 0,
-            "optimizer": {"learning_rate": 5e-4, "learning_rate_end": 0.0, "max_grad_norm": 10.0},
+            "optimizer": {"learning_rate": 1e-3, "learning_rate_end": 0.0, "max_grad_norm": 10.0},
         },
     },
 }
