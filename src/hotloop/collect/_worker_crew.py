@@ -14,18 +14,15 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from hotloop.collect import _worker
-from hotloop.collect._worker import ACTIONS, BEAT, DOING, FAULT, GO, READY, RESTING
+from hotloop.collect._worker import BEAT, DOING, FAULT, GO, READY, RESTING
+from hotloop.collect._worker_seat import Seat
 from hotloop.collect._worker_zygote import LONGEST
-from hotloop.collect.memory import Segment
-from hotloop.collect.ring import WRITE, Ring
 from hotloop.core.errors import UserError
 
 ONE_THREAD = dict.fromkeys(
@@ -98,50 +95,6 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self.process.kill()  # and, by the system, all that it has started
             self.process.wait()
-
-
-@dataclass
-class Seat:
-    """Some lanes of the run, and whoever collects them now."""
-
-    number: int
-    first_lane: int
-    lanes: int
-    segment: Segment
-    ring: Ring
-    words: np.ndarray  # int64, see _worker.py
-    status: Literal["away", "born", "works", "given up"] = "away"
-    epoch: int = -1  # which start of it, from 0
-    pid: int = 0
-    wanted: int = 0  # blocks that it shall have put into the ring in all
-    control: Connection | None = None
-    last_words: int = -1  # a descriptor
-    due: float = 0.0  # when to start it, where it is away
-    began: int = 0  # blocks in the ring when it was started
-    starts: list[float] = field(default_factory=list)  # again, within the last minute
-    in_vain: int = 0  # starts in a row that led to no block
-    restarts: int = 0
-    answer: bytes | None = None  # to the newest question
-    fault: dict[str, Any] | None = None  # what it has said of itself
-    hung: bool = False
-    killed_at: float = 0.0  # when it is to be killed, having been asked for its last words
-    beat: int = -1
-    still_s: float = 0.0  # time during which the beat was not seen to change
-
-    @property
-    def actions(self) -> np.ndarray:
-        return self.segment.parts["words"][8 * ACTIONS :].view(np.int32)
-
-    @property
-    def published(self) -> int:
-        """Blocks that its ring has ever held."""
-        return int(self.ring.words[WRITE])
-
-    @property
-    def name(self) -> str:
-        last = self.first_lane + self.lanes - 1
-        lanes = f"lane {last}" if self.lanes == 1 else f"lanes {self.first_lane} … {last}"
-        return f"worker {self.number} ({lanes})"
 
 
 @dataclass(frozen=True)
@@ -280,7 +233,7 @@ class Crew:
                 self.give_up(seat, "the process that starts workers does not stay")
             return
         for seat in self.seats:
-            if seat.status in ("born", "works"):
+            if seat.lives:
                 self._ended(seat, -int(signal.SIGKILL), now)
 
     # --- ends
@@ -310,7 +263,7 @@ class Crew:
         seat.due = now if not seat.in_vain else now + min(FIRST_DELAY_S * 2 ** (seat.in_vain - 1), LONGEST_DELAY_S)
 
     def give_up(self, seat: Seat, why: str) -> None:
-        if seat.status in ("born", "works"):
+        if seat.lives:
             self.zygote.say({"kill": [seat.number, seat.epoch, int(signal.SIGKILL)]})
         seat.status = "given up"
         left = len(self.left)

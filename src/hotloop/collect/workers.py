@@ -14,12 +14,13 @@ from torch import Tensor
 
 from hotloop.collect import _worker
 from hotloop.collect._worker import ENV_STEPS, FOREVER, SET_STATE, STATE
-from hotloop.collect._worker_blocks import block_bytes, block_in, copy_block
-from hotloop.collect._worker_crew import Crew, Patience, Seat, Zygote, first_cause
+from hotloop.collect._worker_blocks import block_in, copy_block
+from hotloop.collect._worker_crew import Crew, Patience, Zygote, first_cause
+from hotloop.collect._worker_seat import Seat, gauges, merged, new_seats
 from hotloop.collect.collector import NothingLeft
 from hotloop.collect.episodes import Episodes, Finished
 from hotloop.collect.memory import reserved
-from hotloop.collect.ring import Counts, DamagedRing, Header, Ring, await_any
+from hotloop.collect.ring import DamagedRing, Header, await_any
 from hotloop.collect.weights import Weights
 from hotloop.collect.weights import bytes_for as weights_bytes
 from hotloop.core.errors import UserError
@@ -113,31 +114,22 @@ class Workers:
         self._acting = np.zeros(params, np.float32) if options.publish_every_cycles > 1 else None
         self.faults: list[tuple[str, int]] = []  # for tests: where the workers that are started next end
         self._turn = 0  # the seat that is looked at first (free)
-        self._damaged: set[int] = set()  # seats whose ring holds nonsense
         self._collected_here = 0  # env steps
         self._staleness: list[int] = []
         way_out = "lower --workers, --lanes, --cycle-steps or collect.ring_blocks"
-        size = block_bytes(self.spec, steps, self._share)
-        seats = []
-        self._memory = reserved({"weights": weights_bytes(params)}, way_out)
+        seats = new_seats(self.spec, steps, lanes, workers, options.ring_blocks, way_out)
         try:
+            self._memory = reserved({"weights": weights_bytes(params)}, way_out)
             self._weights = Weights(self._memory.parts["weights"], params)
-            for k in range(workers):
-                parts = _worker.sizes(self.spec, steps, self._share, options.ring_blocks)
-                segment = reserved(parts, f"each of {workers} workers needs as much; {way_out}")
-                ring = Ring(segment.parts["ring"], size, options.ring_blocks)
-                words = segment.parts["words"][: 8 * _worker.ACTIONS].view(np.int64)
-                seats.append(Seat(k, k * self._share, self._share, segment, ring, words))
             prepared = {"factory": recipe.factory, "of": recipe.of, "spec": dataclasses.asdict(recipe.spec)}
             patience = Patience(options.deadline_s, options.restarts_per_minute)
             self._crew = Crew(zygote, prepared, self.spec.name, seats, patience)
         except BaseException:
-            self._memory.close()
-            for seat in seats:
-                seat.segment.close()
+            for segment in (getattr(self, "_memory", None), *(seat.segment for seat in seats)):
+                if segment:
+                    segment.close()
             raise
         self.seats: Sequence[Seat] = seats
-        self._known = [seat.ring.counts() for seat in seats]
         self._block = new_block(self.spec, steps, lanes)
         self._anew = self._block.anew = np.zeros(lanes, np.bool_)
         self._slots: dict[int, Block] = {}
@@ -194,7 +186,7 @@ class Workers:
         self.env_steps += self.steps * self.lanes
         self._collected_here += self.steps * self.lanes
         self._granted = self._free
-        self.finished = _merged(ended)
+        self.finished = merged(ended)
         self._check_accounts()
         return self._block
 
@@ -243,12 +235,12 @@ class Workers:
         return True
 
     def _peek(self, seat: Seat, timeout_s: float) -> tuple[Header, np.ndarray] | None:
-        if seat.number in self._damaged:
+        if seat.damaged:
             return None
         try:
             return seat.ring.peek(timeout_s)
         except DamagedRing as why:
-            self._damaged.add(seat.number)
+            seat.damaged = True
             self._crew.give_up(seat, str(why))
             return None
 
@@ -289,9 +281,9 @@ class Workers:
         every header that produced = published + dropped + lost; here its counts are held against what was taken."""
         block = self.steps * self._share
         for seat in self.seats:
-            if seat.number in self._damaged:
+            if seat.damaged:
                 continue
-            counts, taken = self._counts(seat), self._stored[seat.number]
+            counts, taken = seat.counts(), self._stored[seat.number]
             rests = not self._free and seat.status == "works" and seat.wanted == self._last[seat.number].seq + 1
             most = 0 if rests else block
             if counts.stored != taken or not 0 <= counts.making <= most or (rests and counts.in_flight):
@@ -396,43 +388,10 @@ class Workers:
     # --- what there is to see
 
     def gauges(self) -> dict[str, Any]:
-        """Env steps by where they are; their sum is `worker_produced`."""
-        counts = [self._counts(seat) for seat in self.seats]
         stale, self._staleness = self._staleness, []
-
-        def each(values: Sequence[float]) -> dict[str, float]:
-            return {str(k): value for k, value in enumerate(values)}
-
-        return {
-            "worker_produced": each([c.produced for c in counts]),
-            "worker_stored": each([c.stored for c in counts]),
-            "worker_in_flight": each([c.in_flight + self._making(k, c.making) for k, c in enumerate(counts)]),
-            "worker_dropped": each([c.dropped for c in counts]),
-            "worker_lost": each([c.lost + c.making - self._making(k, c.making) for k, c in enumerate(counts)]),
-            "worker_restarts": sum(seat.restarts for seat in self.seats),
-            "workers_given_up": len(self.seats) - len(self._crew.left),
-            "worker_staleness_cycles": sum(stale) / len(stale) if stale else 0.0,
-            "ring_filled": sum(c.blocks_in_flight for c in counts) / (len(counts) * self.options.ring_blocks),
-            "ring_blocked_s": each([round(c.blocked_ns / 1e9, 6) for c in counts]),
-        }
-
-    def _counts(self, seat: Seat) -> Counts:
-        """Of a ring whose worker has written where it should not, as they were before."""
-        if seat.number not in self._damaged:
-            self._known[seat.number] = seat.ring.counts()
-        return self._known[seat.number]
-
-    def _making(self, number: int, making: int) -> int:
-        """What is in the making is under way, or lost where nobody lives who makes it."""
-        return making if self.seats[number].status in ("born", "works") else 0
+        mean = sum(stale) / len(stale) if stale else 0.0
+        return {**gauges(self.seats, self.options.ring_blocks), "worker_staleness_cycles": mean}
 
     def said(self) -> list[str]:
         texts, self._crew.said = self._crew.said, []
         return texts
-
-
-def _merged(parts: list[tuple[Finished, np.ndarray]]) -> Finished:
-    """Episodes of all places, in order of time, then lane."""
-    order = np.lexsort((np.concatenate([f.lanes for f, _ in parts]), np.concatenate([t for _, t in parts])))
-    columns = ([getattr(f, name) for f, _ in parts] for name in ("returns", "lengths", "measures", "lanes"))
-    return Finished(*(np.concatenate(column)[order] for column in columns))
