@@ -114,6 +114,16 @@ def test_pauses_are_not_training(meter):
     assert meter.paused == pytest.approx({"evaluate": 0.8, "checkpoint": 0.005})
 
 
+def test_after_the_end_nothing_is_training(meter):
+    meter.clock.advance(10 * MS)
+    meter.end()
+    with meter.pause("evaluate"):
+        meter.clock.advance(500 * MS)
+    meter.clock.advance(70 * MS)
+    assert meter.now() == 10 * MS
+    assert meter.paused == {"evaluate": 0.5}
+
+
 def test_speed_is_that_of_the_learning_phase(meter):
     meter.clock.advance(1_000 * MS)
     meter.cycle(10, ended(), None)  # filling the replay, which is not learning

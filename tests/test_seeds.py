@@ -64,8 +64,9 @@ class Stops(running.Rows):
         ("snake", {"explore": {"lane_power": 7.0}, "learner": {"target_every_updates": 1, "target_tau": 0.1}}),
         ("CartPole-v1", {}),
         ("cartpole", {"compile": True}),
+        ("cartpole", {"sampler": {"name": "prioritized"}, "network": {"noisy": True}}),
     ],
-    ids=["overlap", "in turn", "masked", "Gymnasium", "compiled"],
+    ids=["overlap", "in turn", "masked", "Gymnasium", "compiled", "priorities and noise"],
 )
 def test_each_ends_as_it_would_alone(tmp_path, workload, options):
     train(tmp_path / "all", workload, **options)
