@@ -117,13 +117,10 @@ FLIPS = {
 }
 
 
-@pytest.mark.parametrize(("hindsight", "solved"), [(4, True), (0, False)])
-def test_bits_are_flipped_right_with_hindsight_and_not_without(tmp_path, hindsight, solved):
-    agent = hotloop.train(
-        "bitflip", run=tmp_path / "run", quiet=True, compile=False, replay={"hindsight": hindsight}, **FLIPS
-    )
-    share = agent.summary["measures"]["solved"][0]
-    assert share >= 0.9 if solved else share <= 0.1
+def test_bits_are_flipped_right(tmp_path):
+    """That they are not without hindsight takes longer to show: `make learn` does."""
+    agent = hotloop.train("bitflip", run=tmp_path / "run", quiet=True, compile=False, **FLIPS)
+    assert agent.summary["measures"]["solved"][0] >= 0.9
 
 
 @pytest.mark.parametrize("overlap", [True, False])

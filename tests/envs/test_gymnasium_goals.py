@@ -63,9 +63,8 @@ def test_a_vector_environment_of_a_factory_cannot_be_asked():
         world(f"{HERE}:Walk", {"vector": "gymnasium"}).goal()
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_gymnasium_environment_is_learnt_with_hindsight(tmp_path, workers):
-    options = {"replay": {"capacity": 400, "hindsight": 4, "n_step": 2}, "lanes": 4, "workers": workers}
+def test_a_gymnasium_environment_is_learnt_with_hindsight(tmp_path):
+    options = {"replay": {"capacity": 400, "hindsight": 4, "n_step": 2}, "lanes": 4}
     plain = {**options, "replay": {**options["replay"], "hindsight": 0}}
     ours, other = (
         running.train(tmp_path / name, f"{HERE}:Walk", **o) for name, o in (("ours", options), ("plain", plain))
