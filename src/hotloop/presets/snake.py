@@ -33,7 +33,7 @@ _RAINBOW: dict[str, Any] = {
     "replay": {"capacity": 200_000, "n_step": 3},
     "learner": {
         "batch_size": 64,
-        "gamma": 0.97,
+        "gamma": 0.98,
         "target_every_updates": 250,
         "optimizer": {"learning_rate": 1e-3, "learning_rate_end": 0.0, "max_grad_norm": 10.0},
     },
