@@ -138,7 +138,9 @@ def test_killed_between_two_saves_they_go_on_from_what_all_have(tmp_path):
 def test_more_env_steps_for_all(tmp_path):
     train(tmp_path / "long", "identity", total_env_steps=1_120)
     train(tmp_path / "short", "identity")
-    resume(tmp_path / "short", total_env_steps=1_120)
+    shown = running.Rows()
+    resume(tmp_path / "short", shown, total_env_steps=1_120)
+    assert shown.notes == ["the budget was 960 env steps and is 1,120"]
     assert_all_same(tmp_path / "short", tmp_path / "long")
 
 

@@ -23,7 +23,7 @@ from hotloop.pipeline import build_pipeline
 from hotloop.report import scores
 from hotloop.run import CONFIG, SUMMARY, RunFolder, events, next_free, publish, strict_json
 from hotloop.stop import Stop
-from hotloop.together import Books, Failed, Together
+from hotloop.together import Books, Failed, Once, Together
 from hotloop.trace import Trace
 from hotloop.train import begin_beside, loop
 
@@ -115,7 +115,7 @@ def train(
     configs: Sequence[TrainConfig], folder: SeedsFolder, display: Display, resume: bool = False
 ) -> dict[str, Any]:
     """Run all to the end of their budget, or to a signal -> the summary of all."""
-    trace = Trace()
+    trace, display = Trace(), Once(display)
     trace.track("main")
     founds = _newest_in_common(folder) if resume else None
     with ExitStack() as stack:

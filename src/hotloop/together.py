@@ -117,6 +117,19 @@ class Together:
             pipeline.close()
 
 
+class Once:
+    """A display that is told the same thing by many agents, and says it once."""
+
+    def __init__(self, display: Display) -> None:
+        self._display, self._said = display, set[str]()
+        self.ready, self.row, self.finish = display.ready, display.row, display.finish
+
+    def note(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._display.note(text)
+
+
 class Books:
     """What the loop takes for a book: every agent's own, and one line for all of them on the display."""
 
