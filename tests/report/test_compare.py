@@ -178,6 +178,14 @@ def test_strange_folders_get_a_line_each_and_stop_nothing(tmp_path):
     assert telling.section(found)
 
 
+def test_a_folder_of_many_seeds_is_its_runs(tmp_path):
+    for seed in (0, 2, 10):
+        finished(tmp_path / "many" / f"s{seed}", seed)
+    (tmp_path / "many" / "s3").mkdir()
+    (found,) = compared(tmp_path / "many")
+    assert found.sides[0].seeds == ("0", "2", "10")
+
+
 def test_nothing_to_compare_is_one_line(tmp_path):
     with pytest.raises(UserError, match=r"nothing to compare: .*not a run"):
         compare.collect([tmp_path])

@@ -15,6 +15,7 @@ from hotloop.report.curves import Group, curve, differing, grouped
 from hotloop.report.figures import of, shown
 from hotloop.report.reading import Run, number, read, text
 from hotloop.report.tables import facts
+from hotloop.run import CONFIG
 
 POINTS = 8  # of a curve, as a table
 RETURN = "return"
@@ -91,7 +92,7 @@ class Comparison:
 def collect(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     """(the runs, one line for each folder that is none)"""
     runs, skipped, seen = [], [], set()
-    for path in paths:
+    for path in (p for given in paths for p in _single(Path(given))):
         try:
             if (real := Path(path).resolve()) in seen:
                 skipped.append(f"{path} is named twice; it counts once")
@@ -112,6 +113,12 @@ def collect(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     if not runs:
         raise UserError(f"nothing to compare: {'; '.join(skipped) or 'name the folders of runs'}")
     return runs, skipped
+
+
+def _single(path: Path) -> list[Path]:
+    """The runs in a folder of many seeds, or the folder itself."""
+    inside = [] if (path / CONFIG).exists() else [p.parent for p in path.glob(f"s*/{CONFIG}")]
+    return sorted(inside, key=lambda p: (len(p.name), p.name)) or [path]
 
 
 def compare(runs: Sequence[Run], measure: str = RETURN, threshold: float | None = None) -> list[Comparison]:
