@@ -82,7 +82,8 @@ Runs that differ by their seed alone are one side; sides are compared within a w
 named. Final greedy scores (mean, interquartile mean, 95 % bootstrap interval over seeds), difference and probability of
 improvement, curves over env steps and over seconds of training, env steps/s beside samples per step; what is not like
 for like is said. --threshold: env steps and seconds until it was first met. --measure: a measure of the world (such as
-score) in place of the return. --html: the same and the curves as one page.""",
+score) in place of the return. --html: the same and the curves as one page. A folder of many seeds is its
+runs.""",
     "bench": """hotloop bench [STAGE …] [--all] [--quick]
 
 The results that the repository keeps, each with machine, commit and command; losses too. With names of stages: measure

@@ -3,6 +3,7 @@ speeds with intervals, and what keeps a comparison from being like for like. Rea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +118,7 @@ def collect(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
 def _single(path: Path) -> list[Path]:
     """The runs in a folder of many seeds, or the folder itself."""
-    inside = [] if (path / CONFIG).exists() else [p.parent for p in path.glob(f"s*/{CONFIG}")]
+    inside = [] if os.path.exists(path / CONFIG) else [p.parent for p in path.glob(f"s*/{CONFIG}")]
     return sorted(inside, key=lambda p: (len(p.name), p.name)) or [path]
 
 
