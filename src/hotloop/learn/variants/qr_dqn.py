@@ -17,7 +17,7 @@ from hotloop.networks._heads import Outputs
 @dataclass(frozen=True)
 class Options:
     double: bool = option(False, "choose the next action by the online network (Double DQN)")
-    quantiles: int = option(51, "quantiles of the return, N", ge=1)
+    quantiles: int = option(32, "quantiles of the return, N; the loss compares each with each", ge=1)
     kappa: float = option(1.0, "where the Huber loss of a quantile turns linear", gt=0)
 
 
