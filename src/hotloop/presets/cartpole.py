@@ -41,7 +41,7 @@ PRESETS = {
     "default": _DEFAULT,
     # The same with one thing changed.
     "munchausen": {**_DEFAULT, "variant": {"name": "munchausen", "loss": "mse"}},
-    "c51": {**_DEFAULT, "variant": {"name": "c51", "double": True, "v_min": 0.0, "v_max": 200.0}},
+    "c51": {**_DEFAULT, "variant": {"name": "c51", "double": True, "atoms": 101, "v_min": 0.0, "v_max": 200.0}},
     "qr_dqn": {**_DEFAULT, "variant": {"name": "qr_dqn", "double": True}},
     "iqn": {**_DEFAULT, "variant": {"name": "iqn", "double": True}},
     "dueling": {**_DEFAULT, "network": {**_DEFAULT["network"], "head": "dueling"}},
