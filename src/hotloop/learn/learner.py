@@ -27,7 +27,9 @@ PATIENCE = 10  # updates in a row that may be refused for values that are not fi
 class Options:
     batch_size: int = option(64, "transitions per update", ge=1)
     accumulate: int = option(
-        1, "batches per update, their gradients averaged: as one of so many times the size, in less memory", ge=1
+        1,
+        "batches per update, gradients averaged: as one of so many times the size, in less memory (same learning)",
+        ge=1,
     )
     gamma: float = option(0.99, "discount per step", ge=0, le=1)
     target_every_updates: int = option(500, "updates between moves of the target network; 0: there is none (pqn)", ge=0)
