@@ -65,6 +65,9 @@ class Fractions(nn.Module):
     """fractions […, N] in [0, 1] -> [..., N, F], what features are multiplied by to become those of a quantile (Dabney
     et al. 2018, arXiv 1806.06923, eq. 4)."""
 
+    frequencies: Tensor
+    midpoints: Tensor
+
     def __init__(self, features: int, cosines: int, midpoints: int) -> None:
         super().__init__()
         self.linear = nn.Linear(cosines, features)

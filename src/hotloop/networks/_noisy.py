@@ -19,6 +19,9 @@ NAMES = ("noise_in", "noise_out")
 class NoisyLinear(nn.Module):
     """(μ^w + σ^w ⊙ ε^w) x + μ^b + σ^b ⊙ ε^b with factorised noise: eqs. 9 to 11."""
 
+    noise_in: Tensor
+    noise_out: Tensor
+
     def __init__(self, linear: nn.Linear, sigma: float) -> None:
         super().__init__()
         size_out, size_in = linear.weight.shape
