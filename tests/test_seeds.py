@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hotloop
 from hotloop import api, aside, checkpoint, cli, seeds
 from hotloop.core.errors import UserError
 from hotloop.report import scores
@@ -162,6 +163,16 @@ def test_one_that_cannot_go_on_stops_all_and_says_which(tmp_path, monkeypatch):
         train(tmp_path / "all", "identity")
     saved = {checkpoint.load_latest(path / "checkpoints").env_steps for path in own(tmp_path / "all")}
     assert len(saved) == 1 and saved != {0}
+
+
+def test_the_python_door_gives_an_agent_of_each(tmp_path):
+    options = {"compile": False, "total_env_steps": 3_000, "seed": 4}
+    agents = hotloop.train_seeds("identity", 2, run=tmp_path / "group", quiet=True, **options)
+    assert [a.summary["seed"] for a in agents] == [4, 5]
+    alone = hotloop.train("identity", run=tmp_path / "alone", quiet=True, **{**options, "seed": 5})
+    assert agents[1].summary["weights_sha256"] == alone.summary["weights_sha256"]
+    with pytest.raises(UserError, match="two or more"):
+        hotloop.train_seeds("identity", 1)
 
 
 def test_the_command_line(tmp_path, capsys):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Agent", "EnvSpec", "Field", "UserError", "load", "train"]
+__all__ = ["Agent", "EnvSpec", "Field", "UserError", "load", "train", "train_seeds"]
 
 if TYPE_CHECKING:
-    from hotloop.api import Agent, load, train
+    from hotloop.api import Agent, load, train, train_seeds
     from hotloop.core.errors import UserError
     from hotloop.core.types import EnvSpec, Field
 
 _HOMES = {
-    **dict.fromkeys(("Agent", "load", "train"), "hotloop.api"),
+    **dict.fromkeys(("Agent", "load", "train", "train_seeds"), "hotloop.api"),
     **dict.fromkeys(("EnvSpec", "Field"), "hotloop.core.types"),
     "UserError": "hotloop.core.errors",
 }

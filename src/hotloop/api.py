@@ -13,7 +13,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 import hotloop
-from hotloop import outcome, presets, seeds
+from hotloop import outcome, presets
+from hotloop import seeds as group
 from hotloop.collect.policies import Greedy
 from hotloop.config import TrainConfig, resolve
 from hotloop.core.errors import UserError
@@ -55,6 +56,24 @@ def train(
     return load(folder.path)
 
 
+def train_seeds(
+    workload: str,
+    seeds: int,
+    *,
+    preset: str = "default",
+    run: str | os.PathLike[str] | None = None,
+    quiet: bool = False,
+    **options: Any,
+) -> list[Agent]:
+    """As `train`, for so many seeds at once in this process, from option `seed` on; each is what it would be alone."""
+    if seeds < 2:
+        raise UserError(f"seeds = {seeds}: two or more train at once; hotloop.train is for one")
+    config = configure(workload, preset, options)
+    folder = group.SeedsFolder.create(Path(run) if run else None, config, seeds)
+    start_seeds(group.spread(config, seeds), folder, display(quiet, json=False))
+    return [load(one.path) for one in folder.runs]
+
+
 def start(config: TrainConfig, folder: RunFolder, shown: Any, resume: bool = False) -> dict[str, Any]:
     """Train into a folder that is open, and leave it in order whatever happens."""
     try:
@@ -69,10 +88,10 @@ def start(config: TrainConfig, folder: RunFolder, shown: Any, resume: bool = Fal
         folder.drop_if_empty()  # what could not be built leaves nothing behind
 
 
-def start_seeds(configs: Sequence[TrainConfig], folder: seeds.SeedsFolder, shown: Any, resume: bool = False) -> Any:
+def start_seeds(configs: Sequence[TrainConfig], folder: group.SeedsFolder, shown: Any, resume: bool = False) -> Any:
     """Train several seeds at once into a folder that is open, and leave it in order whatever happens."""
     try:
-        summary = seeds.train(configs, folder, shown, resume)
+        summary = group.train(configs, folder, shown, resume)
         if configs[0].report:
             _report([run.path for run in folder.runs], shown, folder.path / outcome.REPORT)
         return summary

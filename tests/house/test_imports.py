@@ -62,7 +62,9 @@ def test_import_hotloop_takes_no_time():
 
 def test_the_public_names_are_those_listed():
     names = {name: getattr(hotloop, name) for name in hotloop.__all__}
-    assert set(names) == {"Agent", "EnvSpec", "Field", "UserError", "load", "train"} == set(hotloop._HOMES)
+    assert (
+        set(names) == {"Agent", "EnvSpec", "Field", "UserError", "load", "train", "train_seeds"} == set(hotloop._HOMES)
+    )
     assert all(callable(value) for value in names.values())
     assert hotloop.__all__ == sorted(hotloop.__all__)
     for name, home in hotloop._HOMES.items():
