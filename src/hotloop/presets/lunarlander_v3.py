@@ -9,11 +9,12 @@ PRESETS = {
         "network": {"name": "mlp", "hidden": [256, 256]},
         "variant": {"name": "dqn", "double": True},
         "explore": {"start": 1.0, "end": 0.02, "decay_env_steps": 60_000},
-        "replay": {"capacity": 300_000},
+        # Rewards of three steps at once and a target that follows soon: one step and 1,000 updates hovered to the end.
+        "replay": {"capacity": 100_000, "n_step": 3},
         "learner": {
             "batch_size": 128,
             "gamma": 0.99,
-            "target_every_updates": 1_000,
+            "target_every_updates": 250,
             "optimizer": {"learning_rate": 5e-4, "learning_rate_end": 0.0, "max_grad_norm": 10.0},
         },
     },
@@ -43,12 +44,7 @@ PRESETS["rainbow"] = {
     "sampler": {"name": "prioritized", "alpha": 0.5, "beta": 0.4},
     "explore": {"start": 1.0, "end": 0.0, "decay_env_steps": 20_000},
     "replay": {"capacity": 300_000, "n_step": 3},
+    "learner": {**PRESETS["default"]["learner"], "target_every_updates": 1_000},
 }
 PRESETS["lunar"] = PRESETS["default"]
-# Rewards of three steps at once and a target that follows sooner: with the default's, it hovers to the end of its time.
-PRESETS["per"] = {
-    **PRESETS["default"],
-    "sampler": {"name": "prioritized", "alpha": 0.6, "beta": 0.4},
-    "replay": {"capacity": 100_000, "n_step": 3},
-    "learner": {**PRESETS["default"]["learner"], "target_every_updates": 250},
-}
+PRESETS["per"] = {**PRESETS["default"], "sampler": {"name": "prioritized", "alpha": 0.6, "beta": 0.4}}
