@@ -167,7 +167,7 @@ def test_what_the_key_depends_on(monkeypatch, tmp_path):
     monkeypatch.setenv("HOTLOOP_CACHE", str(tmp_path))
     paths = []
 
-    def note(function, examples, dynamic, path, threads):
+    def note(function, examples, dynamic, path, threads, half):
         paths.append(path.name)
         raise RuntimeError("not built")
 
@@ -192,6 +192,7 @@ def test_the_key_covers_every_file_that_computes_with_tensors(monkeypatch, tmp_p
     shutil.copytree(root, tmp_path / "hotloop", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(aot, "__file__", str(tmp_path / "hotloop" / "aot.py"))
     monkeypatch.setattr(matmul, "HEADER", tmp_path / "hotloop" / "gemm.h")
+    monkeypatch.setattr(matmul, "HALF_HEADER", tmp_path / "hotloop" / "gemm_bf16.h")
 
     def key() -> str:
         return aot._environment.__wrapped__()
@@ -200,7 +201,8 @@ def test_the_key_covers_every_file_that_computes_with_tensors(monkeypatch, tmp_p
     assert key() == unchanged
     changed = set()
     watched = ["learn/step.py", "learn/targets.py", "learn/optimizers.py", "learn/variants/dqn.py", "networks/mlp.py",
-               "networks/_flat.py", "collect/forward.py", "aot.py", "matmul.py", "gemm.h"]  # fmt: skip
+               "networks/_flat.py", "collect/forward.py", "aot.py", "matmul.py", "gemm.h",
+               "gemm_bf16.h"]  # fmt: skip
     for name in watched:
         file = tmp_path / "hotloop" / name
         before = file.read_text()

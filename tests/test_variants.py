@@ -24,6 +24,7 @@ SETTINGS = {
     "qr_dqn noisy": {"variant": {"name": "qr_dqn", "double": True, "quantiles": 11}, "network": {"noisy": True}},
     "iqn": {"variant": {"name": "iqn"}},
     "iqn dueling noisy": {"variant": {"name": "iqn", "double": True}, "network": {"head": "dueling", "noisy": True}},
+    "munchausen_iqn": {"variant": {"name": "munchausen_iqn"}},
     "dqn noisy": {"variant": {"name": "dqn"}, "network": {"noisy": True}},
 }
 NO_EPSILON = {"start": 0.0, "end": 0.0}
