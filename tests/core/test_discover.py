@@ -37,7 +37,7 @@ def test_names_are_those_of_files_and_listing_imports_nothing(package):
 def test_an_unknown_name_gets_the_nearest(package):
     with pytest.raises(UserError, match=r"unknown plugins.* 'fats'; did you mean 'fast'\?"):
         discover.load(package, "fats")
-    with pytest.raises(UserError, match="unknown network 'x1'; known: .*mlp, nature_cnn"):
+    with pytest.raises(UserError, match=r"unknown network 'x1'; known: .*mlp, nature_cnn"):
         discover.load("hotloop.networks", "x1")
     for hidden in ("_parts", "__init__", "notes", "", "fast.SPEED", "../fast"):
         with pytest.raises(UserError):
