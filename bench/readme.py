@@ -76,8 +76,34 @@ SHOWN: dict[str, dict[str, str]] = {
     "first_window": {"snake: first": "first 5 % of a run against its median window"},
     "second_start": {"second start to first update": "second start: process start to first update"},
     "learn_lunar": {"LunarLander-v3": "LunarLander-v3 learnt in 300,000 env steps, return"},
-    "service_chain_env": {"service_chain, random": "service_chain alone, one core"},
-    "wildfire_env": {"wildfire": "wildfire alone, 10 fires per step, one core"},
+    "service_chain_env": {
+        "service chains, random": "service_chain alone, one core",
+        "service chains / plain": "… against plain Python",
+    },
+    "wildfire_env": {
+        "wildfire, drawing": "wildfire 20×20 alone, 10 fires per env step, one core",
+        "wildfire / plain": "… against plain Python",
+    },
+    "learn_service_chain": {
+        "4 data centres: acceptance, trained": "service_chain learnt, acceptance against the heuristic's",
+    },
+    "workers_cartpole": {
+        "CartPole-v1, 16 environments: 2 workers / AsyncVectorEnv": "collect from Gymnasium's CartPole in 2 workers, "
+        "against `AsyncVectorEnv`",
+        "CartPole-v1, 16 environments: 2 workers / SubprocVecEnv": "… against Stable-Baselines3's `SubprocVecEnv`",
+    },
+    "transport": {"blocks: ring /": "blocks of frames from a worker, against `multiprocessing.Queue`"},
+    "mario_frames": {"mario 128×128, skip 6, stack 8: hotloop /": "mario in 2 workers, frames against bare emulators"},
+    "update_variants": {
+        "double / dqn": "one update of Double DQN, 256-256, batch 256, against DQN's",
+        "noisy / dqn": "… noisy",
+        "c51 / dqn": "… C51",
+        "qr_dqn / dqn": "… QR-DQN",
+        "iqn / dqn": "… IQN",
+    },
+    "update_per": {"prioritized / uniform": "… prioritized against uniform, the tree and its writing back included"},
+    "update_bf16": {"update: float32 / bfloat16": "one update, 512-512, batch 512: bfloat16 against float32"},
+    "seeds_at_once": {"8 seeds of CartPole, whole": "eight seeds at once against eight commands one after another"},
 }
 
 
