@@ -58,6 +58,9 @@ SHOWN: dict[str, dict[str, str]] = {
         "cartpole: greedy return": "CartPole learnt, return",
         "cartpole: training until": "… training until 475",
     },
+    "learn_pqn": {
+        "cartpole: training until an evaluation reached 475, pqn": "… by PQN, training until 475",
+    },
     "time_to_475": {
         "second start + time to 475, JAX": "CartPole at 475, from the start of the process, against the JAX program",
         "second start + time to 475, PyTorch": "… against DQN in one file of PyTorch",
