@@ -56,7 +56,8 @@ def test_python_runs_on_beside_the_call(programs):
     sys.setswitchinterval(10.0)
     try:
         assert _python_ran_during(lambda: beside.call([x]))
-        assert not _python_ran_during(lambda: held.call([x]))  # the test can tell, and the detour is still needed
+        # The test can tell, and the detour is needed. Now and then the main thread is back before the call begins.
+        assert not all(_python_ran_during(lambda: held.call([x])) for _ in range(10))
     finally:
         sys.setswitchinterval(before)
 

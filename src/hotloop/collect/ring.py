@@ -59,6 +59,7 @@ _SEQ, _EPOCH, _ENV_STEPS, _VERSION, _STALENESS, _PRODUCED, _PUBLISHED, _DROPPED,
 NOTES = 7  # words of a header that are the caller's
 _HEADER = _NOTES + NOTES  # two cache lines
 _LINE = 64
+_LOOKS = 1_000  # at counts that go on while they are read; a block takes longer to make than one look
 _SLICE_NS = 100_000_000  # the longest sleep in compiled code; between two of them Python looks after signals
 
 
@@ -189,13 +190,14 @@ class Ring:
 
     def counts(self) -> Counts:
         """By the reader, at any moment; by anybody where nothing moves."""
-        words, read = self.words, int(self.words[READ])
-        write = int(_look(words, WRITE))
-        # Read before the header's, so that neither can be ahead of what was made.
-        dropped, lost, blocks_dropped = int(words[DROPPED]), int(words[LOST]), int(words[DROPPED_BLOCKS])
-        released = int(words[RELEASED])
-        published = released if write == read else self._header(write - 1).published
-        produced = max(int(_look(words, PRODUCED)), published + dropped + lost)
+        words, read, released = self.words, int(self.words[READ]), int(self.words[RELEASED])
+        for _ in range(_LOOKS):  # until the writer has changed nothing but PRODUCED meanwhile
+            write, seen = int(_look(words, WRITE)), self._thrown()
+            published = released if write == read else self._header(write - 1).published
+            dropped, lost, blocks_dropped = seen
+            produced = max(int(_look(words, PRODUCED)), published + dropped + lost)
+            if int(_look(words, WRITE)) == write and self._thrown() == seen:
+                break
         return Counts(
             produced=produced,
             stored=released,
@@ -208,6 +210,9 @@ class Ring:
             blocked_ns=int(words[BLOCKED_NS]),
             waited_ns=int(words[WAITED_NS]),
         )
+
+    def _thrown(self) -> tuple[int, int, int]:
+        return int(self.words[DROPPED]), int(self.words[LOST]), int(self.words[DROPPED_BLOCKS])
 
     def _header(self, index: int) -> Header:
         words = self._headers[index % self.blocks].tolist()  # sync: a header's own words, nothing to wait for
