@@ -79,6 +79,7 @@ SHOWN: dict[str, dict[str, str]] = {
     "first_window": {"snake: first": "first 5 % of a run against its median window"},
     "second_start": {"second start to first update": "second start: process start to first update"},
     "learn_lunar": {"LunarLander-v3": "LunarLander-v3 learnt in 300,000 env steps, return"},
+    "learn_lunar_per": {"LunarLander-v3, Double + PER: greedy": "… with prioritized replay (published: 266)"},
     "service_chain_env": {
         "service chains, random": "service_chain alone, one core",
         "service chains / plain": "… against plain Python",

@@ -191,12 +191,14 @@ class Ring:
     def counts(self) -> Counts:
         """By the reader, at any moment; by anybody where nothing moves."""
         words, read, released = self.words, int(self.words[READ]), int(self.words[RELEASED])
-        for _ in range(_LOOKS):  # until the writer has changed nothing but PRODUCED meanwhile
+        looks = 0
+        while True:  # until the writer has changed nothing but PRODUCED meanwhile
             write, seen = int(_look(words, WRITE)), self._thrown()
             published = released if write == read else self._header(write - 1).published
             dropped, lost, blocks_dropped = seen
             produced = max(int(_look(words, PRODUCED)), published + dropped + lost)
-            if int(_look(words, WRITE)) == write and self._thrown() == seen:
+            looks += 1
+            if (int(_look(words, WRITE)) == write and self._thrown() == seen) or looks == _LOOKS:
                 break
         return Counts(
             produced=produced,
