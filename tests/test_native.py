@@ -56,8 +56,9 @@ def test_python_runs_on_beside_the_call(programs):
     sys.setswitchinterval(10.0)
     try:
         assert _python_ran_during(lambda: beside.call([x]))
-        # The test can tell, and the detour is needed. Now and then the main thread is back before the call begins.
-        assert not all(_python_ran_during(lambda: held.call([x])) for _ in range(10))
+        # The control: without the detour it does not. Where the main thread is let in first, nothing is told.
+        if all(_python_ran_during(lambda: held.call([x])) for _ in range(10)):
+            pytest.skip("this moment cannot tell a call that keeps the interpreter from one that does not")
     finally:
         sys.setswitchinterval(before)
 

@@ -227,12 +227,14 @@ def test_a_read_that_is_overtaken_twice_is_made_again():
 
 
 def test_weights_are_whole_under_a_learner_that_never_rests_and_dies_often():
-    looking, not_looking = killing(
-        ("weights_under_fire", {"reads": 100, "kills": 5, "seed": 1}),
-        ("weights_under_fire", {"reads": 5_000, "kills": 5, "seed": 1, "looks_once": True}),
-    )
+    (looking,) = killing(("weights_under_fire", {"reads": 100, "kills": 5, "seed": 1}))
     assert looking["torn"] == looking["backwards"] == 0 and looking["read"] >= 100
-    assert not_looking["torn"]
+
+
+@pytest.mark.prove  # by luck of the scheduler; the fast suite stops reads mid-way instead, and finds it every time
+def test_a_reader_that_looks_once_takes_torn_weights():
+    (found,) = killing(("weights_under_fire", {"reads": 200_000, "kills": 5, "seed": 1, "looks_once": True}))
+    assert found["torn"]
 
 
 def test_waiting_takes_no_core():
